@@ -29,6 +29,8 @@ char *arena_strndup(Arena *a, const char *s, size_t n);
 char *arena_strdup(Arena *a, const char *s);
 char *arena_printf(Arena *a, const char *fmt, ...) QCC_PRINTF(2, 3);
 void arena_defer(Arena *a, void (*release)(void *), void *arg);
+/* Fault injection for tests: the n-th allocation from now on fails once (0: none). QCC_FAIL_ALLOC=n does it for a process. */
+void arena_fail_after(unsigned n);
 #define ARENA_NEW(a, T) ((T *)arena_alloc((a), sizeof(T)))
 #define ARENA_ARRAY(a, T, n) ((T *)arena_alloc_array((a), (n), sizeof(T)))
 void *arena_alloc_array(Arena *a, size_t n, size_t size); /* n * size, checked */
