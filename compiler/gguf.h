@@ -63,6 +63,9 @@ GgufString gguf_string(const Gguf *g, const char *key, const char *absent);
 double gguf_number(const GgufKv *kv, uint64_t i);
 const char *gguf_type_name(GgufType t);
 
+/* Fails if a scale (or a floating-point weight) of the tensor is infinite or NaN. Reads the whole tensor. */
+void gguf_check_data(const Gguf *g, const GgufTensor *t);
+
 /* Prints metadata and tensors for `qcc inspect`. */
 void gguf_print(const Gguf *g, Text *out);
 #endif

@@ -15,7 +15,7 @@
 #include <stdint.h>
 
 #if defined(__GNUC__)
-#define QCC_PRINTF(fmt, args) __attribute__((format(printf, fmt, args)))
+#define QCC_PRINTF(fmt, args) __attribute__((format(printf, fmt, args), nonnull(fmt)))
 #else
 #define QCC_PRINTF(fmt, args)
 #endif
