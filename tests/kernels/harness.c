@@ -1,0 +1,502 @@
+/* harness.c - see harness.h. */
+#include "harness.h"
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <volk.h>
+
+enum { GUARD_BYTES = 256, MAX_PROFILES = 6 };
+static const uint32_t POISON = 0xffc0deadu; /* a quiet NaN */
+
+typedef struct {
+    const char *name;
+    Target target;
+    KernelLibrary *library; /* opened when first used */
+} Profile;
+
+typedef struct { /* a compiled module; kept until the end */
+    uint64_t hash;
+    uint32_t subgroup, n_bindings;
+    VkDescriptorSetLayout set_layout;
+    VkPipelineLayout layout;
+    VkPipeline pipeline;
+} Pipeline;
+
+struct Harness {
+    Arena *arena;
+    VkInstance instance;
+    VkDebugUtilsMessengerEXT messenger;
+    VkPhysicalDevice physical;
+    VkPhysicalDeviceMemoryProperties memory;
+    float timestamp_ns;
+    bool size_control;
+    VkDevice device;
+    VkQueue queue;
+    uint32_t family;
+    VkCommandPool commands;
+    VkCommandBuffer command;
+    VkDescriptorPool descriptors;
+    VkQueryPool queries;
+    VkFence fence;
+    Text messages; /* of the validation layer */
+    Profile profiles[MAX_PROFILES];
+    uint32_t n_profiles;
+    Pipeline *pipelines;
+    size_t n_pipelines, cap_pipelines;
+};
+
+/* ---- device -------------------------------------------------------------------------------------------------------- */
+
+static VKAPI_ATTR VkBool32 VKAPI_CALL message_seen(VkDebugUtilsMessageSeverityFlagBitsEXT severity,
+                                                   VkDebugUtilsMessageTypeFlagsEXT types,
+                                                   const VkDebugUtilsMessengerCallbackDataEXT *data, void *user) {
+    (void)severity, (void)types;
+    text_printf(&((Harness *)user)->messages, "%s\n", data->pMessage);
+    return VK_FALSE;
+}
+
+static bool instance_create(Harness *h, bool validate) {
+    static const char *const layer = "VK_LAYER_KHRONOS_validation";
+    static const char *const extension = VK_EXT_DEBUG_UTILS_EXTENSION_NAME;
+    static const VkValidationFeatureEnableEXT enable = VK_VALIDATION_FEATURE_ENABLE_SYNCHRONIZATION_VALIDATION_EXT;
+    VkValidationFeaturesEXT features = {.sType = VK_STRUCTURE_TYPE_VALIDATION_FEATURES_EXT,
+                                        .enabledValidationFeatureCount = 1, .pEnabledValidationFeatures = &enable};
+    VkApplicationInfo app = {.sType = VK_STRUCTURE_TYPE_APPLICATION_INFO, .apiVersion = VK_API_VERSION_1_3};
+    VkInstanceCreateInfo info = {.sType = VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO, .pApplicationInfo = &app};
+    if (validate) {
+        info.pNext = &features;
+        info.enabledLayerCount = info.enabledExtensionCount = 1;
+        info.ppEnabledLayerNames = &layer, info.ppEnabledExtensionNames = &extension;
+    }
+    VkResult r = vkCreateInstance(&info, NULL, &h->instance);
+    if (r == VK_ERROR_LAYER_NOT_PRESENT) fail(FAIL_ENVIRONMENT, "QCC_VALIDATE: the validation layer is not installed");
+    if (r != VK_SUCCESS) return false;
+    volkLoadInstance(h->instance);
+    if (!validate) return true;
+    VkDebugUtilsMessengerCreateInfoEXT m = {
+        .sType = VK_STRUCTURE_TYPE_DEBUG_UTILS_MESSENGER_CREATE_INFO_EXT,
+        .messageSeverity = VK_DEBUG_UTILS_MESSAGE_SEVERITY_WARNING_BIT_EXT | VK_DEBUG_UTILS_MESSAGE_SEVERITY_ERROR_BIT_EXT,
+        .messageType = VK_DEBUG_UTILS_MESSAGE_TYPE_GENERAL_BIT_EXT | VK_DEBUG_UTILS_MESSAGE_TYPE_VALIDATION_BIT_EXT,
+        .pfnUserCallback = message_seen, .pUserData = h};
+    return vkCreateDebugUtilsMessengerEXT(h->instance, &m, NULL, &h->messenger) == VK_SUCCESS;
+}
+
+static uint32_t device_index(void) {
+    const char *s = getenv("QCC_DEVICE");
+    return s ? (uint32_t)strtoul(s, NULL, 10) : 0;
+}
+
+static bool physical_pick(Harness *h) {
+    uint32_t n = 0, want = device_index();
+    if (vkEnumeratePhysicalDevices(h->instance, &n, NULL) != VK_SUCCESS || want >= n) return false;
+    VkPhysicalDevice *list = ARENA_ARRAY(h->arena, VkPhysicalDevice, n);
+    vkEnumeratePhysicalDevices(h->instance, &n, list);
+    h->physical = list[want];
+    vkGetPhysicalDeviceMemoryProperties(h->physical, &h->memory);
+    uint32_t n_family = 0;
+    vkGetPhysicalDeviceQueueFamilyProperties(h->physical, &n_family, NULL);
+    VkQueueFamilyProperties *family = ARENA_ARRAY(h->arena, VkQueueFamilyProperties, n_family);
+    vkGetPhysicalDeviceQueueFamilyProperties(h->physical, &n_family, family);
+    for (h->family = 0; h->family < n_family; h->family++)
+        if (family[h->family].queueFlags & VK_QUEUE_COMPUTE_BIT) return true;
+    return false;
+}
+
+static bool extension_has(Harness *h, const char *name) {
+    uint32_t n = 0;
+    vkEnumerateDeviceExtensionProperties(h->physical, NULL, &n, NULL);
+    VkExtensionProperties *list = ARENA_ARRAY(h->arena, VkExtensionProperties, n);
+    vkEnumerateDeviceExtensionProperties(h->physical, NULL, &n, list);
+    for (uint32_t i = 0; i < n; i++)
+        if (!strcmp(list[i].extensionName, name)) return true;
+    return false;
+}
+
+/* Every feature that the device has, but for bounds checks: a kernel must not lean on them. */
+static bool device_create(Harness *h, bool *integer_dot) {
+    VkPhysicalDeviceVulkan11Features f11 = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_FEATURES};
+    VkPhysicalDeviceVulkan12Features f12 = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES};
+    VkPhysicalDeviceVulkan13Features f13 = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_3_FEATURES};
+    VkPhysicalDeviceFeatures2 f = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2};
+    VkPhysicalDeviceProperties p;
+    vkGetPhysicalDeviceProperties(h->physical, &p);
+    if (p.apiVersion < VK_API_VERSION_1_2) return false;
+    f.pNext = &f11, f11.pNext = &f12;
+    if (p.apiVersion >= VK_API_VERSION_1_3) f12.pNext = &f13;
+    const char *extensions[1];
+    uint32_t n_extensions = 0;
+#ifdef VK_KHR_cooperative_matrix
+    VkPhysicalDeviceCooperativeMatrixFeaturesKHR cm = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_FEATURES_KHR};
+    if (extension_has(h, VK_KHR_COOPERATIVE_MATRIX_EXTENSION_NAME)) {
+        extensions[n_extensions++] = VK_KHR_COOPERATIVE_MATRIX_EXTENSION_NAME;
+        cm.pNext = f.pNext, f.pNext = &cm;
+    }
+#endif
+    vkGetPhysicalDeviceFeatures2(h->physical, &f);
+    f.features.robustBufferAccess = VK_FALSE;
+    h->timestamp_ns = p.limits.timestampPeriod;
+    h->size_control = f13.subgroupSizeControl && f13.computeFullSubgroups;
+    *integer_dot = f13.shaderIntegerDotProduct;
+    float priority = 1;
+    VkDeviceQueueCreateInfo q = {.sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO, .queueFamilyIndex = h->family,
+                                 .queueCount = 1, .pQueuePriorities = &priority};
+    VkDeviceCreateInfo info = {.sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO, .pNext = &f, .queueCreateInfoCount = 1,
+                               .pQueueCreateInfos = &q, .enabledExtensionCount = n_extensions,
+                               .ppEnabledExtensionNames = extensions};
+    if (vkCreateDevice(h->physical, &info, NULL, &h->device) != VK_SUCCESS) return false;
+    volkLoadDevice(h->device);
+    vkGetDeviceQueue(h->device, h->family, 0, &h->queue);
+    return true;
+}
+
+static bool pools_create(Harness *h) {
+    VkCommandPoolCreateInfo pool = {.sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO, .queueFamilyIndex = h->family,
+                                    .flags = VK_COMMAND_POOL_CREATE_RESET_COMMAND_BUFFER_BIT};
+    VkDescriptorPoolSize size = {VK_DESCRIPTOR_TYPE_STORAGE_BUFFER, KERNEL_MAX_ROLES};
+    VkDescriptorPoolCreateInfo descriptors = {.sType = VK_STRUCTURE_TYPE_DESCRIPTOR_POOL_CREATE_INFO, .maxSets = 1,
+                                              .poolSizeCount = 1, .pPoolSizes = &size};
+    VkQueryPoolCreateInfo queries = {.sType = VK_STRUCTURE_TYPE_QUERY_POOL_CREATE_INFO,
+                                     .queryType = VK_QUERY_TYPE_TIMESTAMP, .queryCount = 2};
+    VkFenceCreateInfo fence = {.sType = VK_STRUCTURE_TYPE_FENCE_CREATE_INFO};
+    if (vkCreateCommandPool(h->device, &pool, NULL, &h->commands) != VK_SUCCESS) return false;
+    VkCommandBufferAllocateInfo command = {.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO,
+                                           .commandPool = h->commands, .commandBufferCount = 1};
+    return vkAllocateCommandBuffers(h->device, &command, &h->command) == VK_SUCCESS &&
+           vkCreateDescriptorPool(h->device, &descriptors, NULL, &h->descriptors) == VK_SUCCESS &&
+           vkCreateQueryPool(h->device, &queries, NULL, &h->queries) == VK_SUCCESS &&
+           vkCreateFence(h->device, &fence, NULL, &h->fence) == VK_SUCCESS;
+}
+
+static void harness_close(void *arg) {
+    Harness *h = arg;
+    if (h->device) {
+        vkDeviceWaitIdle(h->device);
+        for (size_t i = 0; i < h->n_pipelines; i++) {
+            vkDestroyPipeline(h->device, h->pipelines[i].pipeline, NULL);
+            vkDestroyPipelineLayout(h->device, h->pipelines[i].layout, NULL);
+            vkDestroyDescriptorSetLayout(h->device, h->pipelines[i].set_layout, NULL);
+        }
+        vkDestroyFence(h->device, h->fence, NULL);
+        vkDestroyQueryPool(h->device, h->queries, NULL);
+        vkDestroyDescriptorPool(h->device, h->descriptors, NULL);
+        vkDestroyCommandPool(h->device, h->commands, NULL);
+        vkDestroyDevice(h->device, NULL);
+    }
+    if (h->messenger) vkDestroyDebugUtilsMessengerEXT(h->instance, h->messenger, NULL);
+    if (h->instance) vkDestroyInstance(h->instance, NULL);
+}
+
+/* ---- profiles ------------------------------------------------------------------------------------------------------ */
+
+Target *harness_profile(Harness *h, const char *name) {
+    ASSERT(h->n_profiles < MAX_PROFILES);
+    Profile *p = &h->profiles[h->n_profiles++];
+    *p = (Profile){.name = name, .target = h->profiles[0].target};
+    return &p->target;
+}
+
+const Target *harness_target(const Harness *h) { return &h->profiles[0].target; }
+
+static uint32_t least(uint32_t a, uint32_t b) { return a < b ? a : b; }
+
+static void profiles_create(Harness *h, bool integer_dot) {
+    h->n_profiles = 1;
+    h->profiles[0] = (Profile){.name = "device", .target = *target_read(h->arena, "auto", device_index())};
+    /* What works is tested, be it fast on this device or not. */
+    if (integer_dot && shader_ability()->caps[CAP_IDOT]) h->profiles[0].target.caps[CAP_IDOT] = true;
+    Target *w = harness_profile(h, "weakest");
+    memset(w->caps, 0, sizeof w->caps);
+    w->max_invocations = least(w->max_invocations, 128);
+    w->max_local[0] = w->max_local[1] = least(w->max_local[0], 128);
+    w->max_local[2] = least(w->max_local[2], 64);
+    w->shared_bytes = least(w->shared_bytes, 16384);
+    for (int i = 0; i < 3; i++) w->max_groups[i] = least(w->max_groups[i], 65535);
+}
+
+Harness *harness_open(Arena *a) {
+    const char *s = getenv("QCC_VALIDATE");
+    Harness *h = ARENA_NEW(a, Harness);
+    h->arena = a;
+    h->messages.arena = a;
+    arena_defer(a, harness_close, h);
+    bool integer_dot = false;
+    if (volkInitialize() != VK_SUCCESS || !instance_create(h, s && *s == '1')) return NULL;
+    if (!physical_pick(h) || !device_create(h, &integer_dot) || !pools_create(h)) return NULL;
+    profiles_create(h, integer_dot);
+    printf("device: %s\n", harness_target(h)->device_name);
+    return h;
+}
+
+/* ---- cases --------------------------------------------------------------------------------------------------------- */
+
+static bool case_known(const HarnessCase *list, size_t n, const HarnessCase *c) {
+    for (size_t i = 0; i < n; i++)
+        if (list[i].module.hash == c->module.hash && list[i].module.bytes == c->module.bytes &&
+            list[i].choice->subgroup == c->choice->subgroup &&
+            !memcmp(list[i].choice->groups, c->choice->groups, sizeof c->choice->groups))
+            return true;
+    return false;
+}
+
+static size_t profile_cases(Harness *h, Profile *p, const KernelOp *op, HarnessCase **list, const char **why) {
+    Arena *a = h->arena;
+    const char *dir = getenv("QCC_KERNELS");
+    if (!p->library) p->library = select_open(a, &p->target, dir);
+    KernelChoice *choices;
+    uint32_t n = select_candidates(p->library, op, &choices, why);
+    HarnessCase *c = ARENA_ARRAY(a, HarnessCase, n);
+    SpirvJob *jobs = ARENA_ARRAY(a, SpirvJob, n);
+    for (uint32_t i = 0; i < n; i++) {
+        c[i] = (HarnessCase){.profile = p->name, .choice = &choices[i]};
+        c[i].label = arena_printf(a, "%s: %s", p->name, choices[i].label);
+        jobs[i] = (SpirvJob){.name = c[i].label, .source = choices[i].source, .api_version = p->target.api_version};
+    }
+    spirv_compile(a, jobs, n, 2, dir, true);
+    for (uint32_t i = 0; i < n; i++) c[i].module = jobs[i];
+    *list = c;
+    return n;
+}
+
+uint32_t harness_cases(Harness *h, const KernelOp *op, HarnessCase **out, const char **why_not) {
+    HarnessCase *all = NULL, *list;
+    size_t n = 0, cap = 0;
+    const char *why = NULL;
+    for (uint32_t i = 0; i < h->n_profiles; i++) {
+        size_t k = profile_cases(h, &h->profiles[i], op, &list, &why);
+        for (size_t j = 0; j < k; j++) {
+            if (case_known(all, n, &list[j])) continue;
+            all = arena_grow(h->arena, all, n, &cap, sizeof *all);
+            all[n++] = list[j];
+        }
+    }
+    if (why_not) *why_not = why;
+    *out = all;
+    return (uint32_t)n;
+}
+
+/* ---- pipelines ----------------------------------------------------------------------------------------------------- */
+
+static const char *pipeline_create(Harness *h, const HarnessCase *c, Pipeline *p) {
+    VkDescriptorSetLayoutBinding b[KERNEL_MAX_ROLES];
+    for (uint32_t i = 0; i < c->choice->n_bindings; i++)
+        b[i] = (VkDescriptorSetLayoutBinding){i, VK_DESCRIPTOR_TYPE_STORAGE_BUFFER, 1, VK_SHADER_STAGE_COMPUTE_BIT, NULL};
+    VkDescriptorSetLayoutCreateInfo set = {.sType = VK_STRUCTURE_TYPE_DESCRIPTOR_SET_LAYOUT_CREATE_INFO,
+                                           .bindingCount = c->choice->n_bindings, .pBindings = b};
+    vkCreateDescriptorSetLayout(h->device, &set, NULL, &p->set_layout);
+    VkPipelineLayoutCreateInfo layout = {.sType = VK_STRUCTURE_TYPE_PIPELINE_LAYOUT_CREATE_INFO, .setLayoutCount = 1,
+                                         .pSetLayouts = &p->set_layout};
+    vkCreatePipelineLayout(h->device, &layout, NULL, &p->layout);
+    VkShaderModuleCreateInfo code = {.sType = VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO,
+                                     .codeSize = c->module.bytes, .pCode = c->module.words};
+    VkShaderModule module;
+    if (vkCreateShaderModule(h->device, &code, NULL, &module) != VK_SUCCESS) return "the driver refuses the module";
+    VkPipelineShaderStageRequiredSubgroupSizeCreateInfo size = {
+        .sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_REQUIRED_SUBGROUP_SIZE_CREATE_INFO,
+        .requiredSubgroupSize = c->choice->subgroup};
+    bool fix = c->choice->subgroup && h->size_control;
+    VkComputePipelineCreateInfo info = {
+        .sType = VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO, .layout = p->layout,
+        .stage = {.sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO, .stage = VK_SHADER_STAGE_COMPUTE_BIT,
+                  .module = module, .pName = "main", .pNext = fix ? &size : NULL,
+                  .flags = fix ? VK_PIPELINE_SHADER_STAGE_CREATE_REQUIRE_FULL_SUBGROUPS_BIT : 0}};
+    VkResult r = vkCreateComputePipelines(h->device, VK_NULL_HANDLE, 1, &info, NULL, &p->pipeline);
+    vkDestroyShaderModule(h->device, module, NULL);
+    return r == VK_SUCCESS ? NULL : "the driver makes no pipeline";
+}
+
+static const char *pipeline_get(Harness *h, const HarnessCase *c, Pipeline **out) {
+    if (c->module.local_size != c->choice->local)
+        return arena_printf(h->arena, "local size %u, the knob says %u", c->module.local_size, c->choice->local);
+    if (c->module.n_bindings > c->choice->n_bindings)
+        return arena_printf(h->arena, "%u bindings, %u bound", c->module.n_bindings, c->choice->n_bindings);
+    for (size_t i = 0; i < h->n_pipelines; i++) {
+        *out = &h->pipelines[i];
+        if ((*out)->hash == c->module.hash && (*out)->subgroup == c->choice->subgroup &&
+            (*out)->n_bindings == c->choice->n_bindings)
+            return NULL;
+    }
+    Pipeline p = {.hash = c->module.hash, .subgroup = c->choice->subgroup, .n_bindings = c->choice->n_bindings};
+    const char *error = pipeline_create(h, c, &p);
+    h->pipelines = arena_grow(h->arena, h->pipelines, h->n_pipelines, &h->cap_pipelines, sizeof p);
+    *out = &h->pipelines[h->n_pipelines++];
+    **out = p;
+    return error;
+}
+
+/* ---- buffers ------------------------------------------------------------------------------------------------------- */
+
+typedef struct { /* guard words, contents, guard words */
+    VkBuffer buffer;
+    VkDeviceMemory memory;
+    uint32_t *map;
+    size_t bytes; /* of the contents */
+} Store;
+
+static uint32_t memory_type(const Harness *h, uint32_t allowed) {
+    const VkMemoryPropertyFlags need = VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT;
+    uint32_t best = UINT32_MAX;
+    for (uint32_t i = 0; i < h->memory.memoryTypeCount; i++) {
+        VkMemoryPropertyFlags f = h->memory.memoryTypes[i].propertyFlags;
+        if (!(allowed & (1u << i)) || (f & need) != need) continue;
+        if (f & VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT) return i;
+        if (best == UINT32_MAX) best = i;
+    }
+    return best;
+}
+
+static const char *store_create(Harness *h, const HarnessBuffer *b, Store *s) {
+    VkBufferCreateInfo info = {.sType = VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO,
+                               .usage = VK_BUFFER_USAGE_STORAGE_BUFFER_BIT, .size = b->bytes + 2 * GUARD_BYTES};
+    s->bytes = b->bytes;
+    if (vkCreateBuffer(h->device, &info, NULL, &s->buffer) != VK_SUCCESS) return "no buffer";
+    VkMemoryRequirements need;
+    vkGetBufferMemoryRequirements(h->device, s->buffer, &need);
+    VkMemoryAllocateInfo memory = {.sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO, .allocationSize = need.size,
+                                   .memoryTypeIndex = memory_type(h, need.memoryTypeBits)};
+    if (vkAllocateMemory(h->device, &memory, NULL, &s->memory) != VK_SUCCESS) return "no memory";
+    vkBindBufferMemory(h->device, s->buffer, s->memory, 0);
+    void *map;
+    if (vkMapMemory(h->device, s->memory, 0, VK_WHOLE_SIZE, 0, &map) != VK_SUCCESS) return "no mapping";
+    s->map = map;
+    for (size_t i = 0; i < (size_t)info.size / 4; i++) s->map[i] = POISON;
+    if (b->in) memcpy(s->map + GUARD_BYTES / 4, b->in, b->bytes);
+    return NULL;
+}
+
+static void store_free(Harness *h, Store *s) {
+    vkDestroyBuffer(h->device, s->buffer, NULL);
+    vkFreeMemory(h->device, s->memory, NULL);
+}
+
+static const char *store_check(Harness *h, const HarnessBuffer *b, const Store *s) {
+    size_t words = s->bytes / 4, guard = GUARD_BYTES / 4;
+    for (size_t i = 0; i < guard; i++) {
+        if (s->map[i] != POISON)
+            return arena_printf(h->arena, "role %s: wrote %zu words before the buffer", b->role, guard - i);
+        if (s->map[guard + words + i] != POISON)
+            return arena_printf(h->arena, "role %s: wrote %zu words behind the end", b->role, i + 1);
+    }
+    if (!b->out && b->in && memcmp(s->map + guard, b->in, b->bytes) != 0)
+        return arena_printf(h->arena, "role %s: an input was changed", b->role);
+    if (b->out) memcpy(b->out, s->map + guard, b->bytes);
+    return NULL;
+}
+
+/* ---- dispatch ------------------------------------------------------------------------------------------------------ */
+
+static void descriptors_write(Harness *h, VkDescriptorSet set, const HarnessCase *c, const Store *s) {
+    VkDescriptorBufferInfo info[KERNEL_MAX_ROLES];
+    VkWriteDescriptorSet w[KERNEL_MAX_ROLES];
+    for (uint32_t i = 0; i < c->choice->n_bindings; i++) {
+        info[i] = (VkDescriptorBufferInfo){s[i].buffer, GUARD_BYTES, s[i].bytes + GUARD_BYTES};
+        w[i] = (VkWriteDescriptorSet){.sType = VK_STRUCTURE_TYPE_WRITE_DESCRIPTOR_SET, .dstSet = set, .dstBinding = i,
+                                      .descriptorCount = 1, .descriptorType = VK_DESCRIPTOR_TYPE_STORAGE_BUFFER,
+                                      .pBufferInfo = &info[i]};
+    }
+    vkUpdateDescriptorSets(h->device, c->choice->n_bindings, w, 0, NULL);
+}
+
+static void dispatch_record(Harness *h, const HarnessCase *c, const Pipeline *p, VkDescriptorSet set, uint32_t n) {
+    VkCommandBufferBeginInfo begin = {.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO};
+    VkMemoryBarrier barrier = {.sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER, .srcAccessMask = VK_ACCESS_SHADER_WRITE_BIT,
+                               .dstAccessMask = VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT};
+    vkBeginCommandBuffer(h->command, &begin);
+    vkCmdResetQueryPool(h->command, h->queries, 0, 2);
+    vkCmdBindPipeline(h->command, VK_PIPELINE_BIND_POINT_COMPUTE, p->pipeline);
+    vkCmdBindDescriptorSets(h->command, VK_PIPELINE_BIND_POINT_COMPUTE, p->layout, 0, 1, &set, 0, NULL);
+    for (uint32_t i = 0; i < n + (n > 1); i++) { /* of several the first one warms up */
+        if (i == (n > 1)) vkCmdWriteTimestamp(h->command, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, h->queries, 0);
+        if (i) vkCmdPipelineBarrier(h->command, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT,
+                                    VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, 0, 1, &barrier, 0, NULL, 0, NULL);
+        vkCmdDispatch(h->command, c->choice->groups[0], c->choice->groups[1], c->choice->groups[2]);
+    }
+    vkCmdWriteTimestamp(h->command, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, h->queries, 1);
+    barrier.dstAccessMask = VK_ACCESS_HOST_READ_BIT;
+    vkCmdPipelineBarrier(h->command, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, VK_PIPELINE_STAGE_HOST_BIT, 0, 1, &barrier, 0,
+                         NULL, 0, NULL);
+    vkEndCommandBuffer(h->command);
+}
+
+static const char *dispatch_wait(Harness *h) {
+    VkSubmitInfo submit = {.sType = VK_STRUCTURE_TYPE_SUBMIT_INFO, .commandBufferCount = 1,
+                           .pCommandBuffers = &h->command};
+    if (vkQueueSubmit(h->queue, 1, &submit, h->fence) != VK_SUCCESS) return "submission failed";
+    if (vkWaitForFences(h->device, 1, &h->fence, VK_TRUE, 120ull * 1000000000) != VK_SUCCESS)
+        fail(FAIL_ENVIRONMENT, "a kernel did not end within two minutes");
+    vkResetFences(h->device, 1, &h->fence);
+    return NULL;
+}
+
+static const char *stores_create(Harness *h, const HarnessCase *c, HarnessBuffer *b, uint32_t n_buffers, Store *s,
+                                 const HarnessBuffer **bound) {
+    for (uint32_t i = 0; i < c->choice->n_bindings; i++) {
+        for (uint32_t k = 0; k < n_buffers; k++)
+            if (!strcmp(b[k].role, c->choice->bindings[i])) bound[i] = &b[k];
+        if (!bound[i]) return arena_printf(h->arena, "no buffer for role %s", c->choice->bindings[i]);
+        const char *error = store_create(h, bound[i], &s[i]);
+        if (error) return error;
+    }
+    return NULL;
+}
+
+static const char *run_all(Harness *h, const HarnessCase *c, const Pipeline *p, Store *s, uint32_t n, double *us) {
+    VkDescriptorSetAllocateInfo info = {.sType = VK_STRUCTURE_TYPE_DESCRIPTOR_SET_ALLOCATE_INFO,
+                                        .descriptorPool = h->descriptors, .descriptorSetCount = 1,
+                                        .pSetLayouts = &p->set_layout};
+    VkDescriptorSet set;
+    if (vkAllocateDescriptorSets(h->device, &info, &set) != VK_SUCCESS) return "no descriptor set";
+    descriptors_write(h, set, c, s);
+    dispatch_record(h, c, p, set, n);
+    const char *error = dispatch_wait(h);
+    uint64_t t[2] = {0};
+    if (!error && us) {
+        vkGetQueryPoolResults(h->device, h->queries, 0, 2, sizeof t, t, 8, VK_QUERY_RESULT_64_BIT);
+        *us = (double)(t[1] - t[0]) * (double)h->timestamp_ns / 1e3 / n;
+    }
+    vkResetDescriptorPool(h->device, h->descriptors, 0);
+    return error;
+}
+
+const char *harness_time(Harness *h, const HarnessCase *c, HarnessBuffer *b, uint32_t n_buffers, uint32_t n,
+                         double *us) {
+    Pipeline *p = NULL;
+    Store s[KERNEL_MAX_ROLES] = {0};
+    const HarnessBuffer *bound[KERNEL_MAX_ROLES] = {0};
+    h->messages.n = 0;
+    const char *error = pipeline_get(h, c, &p);
+    if (!error) error = stores_create(h, c, b, n_buffers, s, bound);
+    if (!error) error = run_all(h, c, p, s, n, us);
+    for (uint32_t i = 0; !error && i < c->choice->n_bindings; i++) error = store_check(h, bound[i], &s[i]);
+    for (uint32_t i = 0; i < c->choice->n_bindings; i++) store_free(h, &s[i]);
+    if (!error && h->messages.n) error = arena_strdup(h->arena, h->messages.s);
+    return error;
+}
+
+const char *harness_run(Harness *h, const HarnessCase *c, HarnessBuffer *b, uint32_t n_buffers) {
+    return harness_time(h, c, b, n_buffers, 1, NULL);
+}
+
+/* ---- numbers ------------------------------------------------------------------------------------------------------- */
+
+uint32_t harness_random(uint32_t *state) {
+    uint32_t x = *state ? *state : 1;
+    x ^= x << 13, x ^= x >> 17, x ^= x << 5;
+    return *state = x;
+}
+
+float harness_normal(uint32_t *state) { /* Box and Muller */
+    double u = ((double)harness_random(state) + 1) / 4294967297.0, v = (double)harness_random(state) / 4294967296.0;
+    return (float)(sqrt(-2 * log(u)) * cos(6.283185307179586 * v));
+}
+
+double harness_rms(const float *got, const double *want, size_t n) {
+    double error = 0, sum = 0;
+    for (size_t i = 0; i < n; i++) {
+        double d = (double)got[i] - want[i];
+        error += d * d, sum += want[i] * want[i];
+    }
+    if (!(error < (double)INFINITY)) return (double)INFINITY;
+    return error == 0 ? 0 : sqrt(error / (sum > 0 ? sum : 1e-300));
+}
