@@ -53,4 +53,10 @@ KernelLibrary *select_open(Arena *a, const Target *t, const char *lua_path);
 uint32_t select_candidates(KernelLibrary *l, const KernelOp *op, KernelChoice **out, const char **why_not);
 /* The cheapest; fails (user) with what was tried and which limit forbade each if there is none. */
 const KernelChoice *select_best(KernelLibrary *l, const KernelOp *op);
+/* Bytes of one layer's keys (or values), from the header of kernels/kv/NAME.glsl. */
+uint64_t select_kv_bytes(KernelLibrary *l, KvType kv, uint32_t n_head_kv, uint32_t n_ctx, uint32_t head_dim);
+/* A number that the header of the operation's first kernel computes: name(c); 0 if it has no such function. */
+uint64_t select_number(KernelLibrary *l, const KernelOp *op, const char *name);
+/* Is there a kernel file for the operation? */
+bool select_has(KernelLibrary *l, const char *op);
 #endif
