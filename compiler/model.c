@@ -53,8 +53,8 @@ static float get_float(Reader *r, const char *name, double absent, double least)
 {
     const char *key = key_of(r, name);
     double x = gguf_float(r->g, key, absent);
-    if (!(x >= least) || !(x <= 1e30))
-        fail(FAIL_USER, "%s: metadata key '%s' is %g; expected a finite number, at least %g", r->g->path, key, x, least);
+    if (!(fabs(x) <= 1e30)) fail(FAIL_USER, "%s: metadata key '%s' is not a finite number", r->g->path, key);
+    if (x < least) fail(FAIL_USER, "%s: metadata key '%s' is %g; expected at least %g", r->g->path, key, x, least);
     return (float)x;
 }
 
@@ -129,7 +129,10 @@ static void read_vocab_size(Reader *r, Model *m)
     const GgufTensor *embd = gguf_tensor(r->g, "token_embd.weight");
     if (tokens && (tokens->type != GGUF_ARRAY || tokens->elem != GGUF_STRING))
         fail(FAIL_USER, "%s: metadata key 'tokenizer.ggml.tokens' is not an array of strings", r->g->path);
-    if (tokens) m->n_vocab = check_range(r, "the length of tokenizer.ggml.tokens", tokens->n, 1, VOCAB_MOST);
+    if (tokens && (tokens->n < 1 || tokens->n > VOCAB_MOST))
+        fail(FAIL_USER, "%s: metadata key 'tokenizer.ggml.tokens' has %llu tokens; expected 1 to %d", r->g->path,
+             (unsigned long long)tokens->n, VOCAB_MOST);
+    if (tokens) m->n_vocab = (uint32_t)tokens->n;
     else m->n_vocab = get(r, "vocab_size", embd ? embd->ne[1] : 0, VOCAB_MOST);
     if (embd && (embd->ne[0] != m->n_embd || embd->ne[1] != m->n_vocab || embd->n_dims > 2))
         fail(FAIL_USER, "%s: tensor 'token_embd.weight' is %llu x %llu; expected embedding length x vocabulary = %u x %u",
