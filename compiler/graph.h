@@ -42,6 +42,7 @@ typedef struct {
 typedef struct {
     uint32_t n_expert, n_used, n_ff;
     const GgufTensor *router, *gate, *up, *down; /* {n_embd, n_expert}, {n_embd, n_ff, n_expert} x2, {n_ff, n_embd, n_expert} */
+    const GgufTensor *gate_scale, *up_scale, *down_scale; /* F32 {n_expert}: factor of an expert's products; or NULL */
 } Moe;
 
 enum { GRAPH_NONE = 0xffffffff, GRAPH_MAX_IN = 3 };
@@ -60,13 +61,18 @@ typedef struct {
 
 typedef struct Graph {
     const Model *model;
+    uint32_t n_ctx;  /* length of the sequences that it is for */
     uint32_t n_node;
     GraphNode *node;
+    size_t cap_node; /* private to graph_add */
     uint32_t logits; /* the node whose value is [n_token][n_vocab] */
 } Graph;
 
-/* Runs the architecture's description. lua_path: directory that overrides built-in files, or NULL. */
-Graph *graph_build(Arena *a, const Model *m, const char *lua_path);
+/* Runs the architecture's description. n_ctx: the context that is compiled for (0: n_ctx_train); "longrope" models choose
+ * their rope factors by it. lua_path: directory that overrides built-in files, or NULL. */
+Graph *graph_build(Arena *a, const Model *m, uint32_t n_ctx, const char *lua_path);
+/* Appends a node and returns its index. Its layer follows from the name ("blk.N."). */
+uint32_t graph_add(Arena *a, Graph *g, const GraphNode *n);
 void graph_verify(const Graph *g); /* widths, order, tensor shapes; fails (user) naming the tensor */
 void graph_print(const Graph *g, Text *out);
 const char *graph_op_name(GraphOp op);
