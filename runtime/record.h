@@ -1,0 +1,27 @@
+/* record.h - descriptor sets and command buffers, made once from the plan's tables. */
+#ifndef QCC_RECORD_H
+#define QCC_RECORD_H
+#include "pipeline.h"
+
+/* The command buffers of a sequence, one per submission (PlanDispatch.split starts a new one). */
+typedef struct {
+    VkCommandBuffer *buffers;
+    uint32_t n;
+} Recorded;
+
+typedef struct {
+    const Plan *plan;
+    VkDescriptorPool descriptors;
+    VkDescriptorSet *sets; /* [n_dispatches] */
+    VkCommandPool pool;
+    VkCommandBuffer *buffers; /* of all sequences */
+    Recorded *sequences;      /* [n_sequences] */
+    VkCommandBuffer upload;   /* for the session's own use */
+} Record;
+
+bool record_init(Record *r, const Device *d, const Plan *p, const Pipelines *s, const Zone *zones);
+void record_finish(Record *r, const Device *d); /* accepts half-built */
+
+/* A global memory barrier. */
+void record_barrier(VkCommandBuffer c, VkPipelineStageFlags from, VkAccessFlags from_access, VkPipelineStageFlags to, VkAccessFlags to_access);
+#endif
