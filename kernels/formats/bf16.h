@@ -1,0 +1,29 @@
+/* bf16.h - BF16: the upper halves of f32 numbers. Plane 0: the weights. */
+#define FMT_GGUF_TYPE 30
+#define FMT_BLOCK_N 1
+#define FMT_BLOCK_BYTES 2
+#define FMT_N_PLANES 1
+#define FMT_PLANE_BYTES 64
+#define FMT_PLANE_SPAN 32
+#define FMT_CODES 0
+#ifdef __STDC_VERSION__
+#include "../lib/format.h"
+
+static void bf16_decode(const uint8_t *block, float *out) { *out = bits_float(block_u16(block) << 16); }
+static void bf16_pack(const uint8_t *row, uint32_t k, uint8_t *const plane[]) { pack_plain(row, k, 2, plane[0]); }
+#else
+#include "lib/weights.glsl"
+
+struct FmtUnit { uvec4 q[4]; };
+
+FmtUnit fmt_load(uint i) {
+    FmtUnit u;
+    for (uint j = 0u; j < 4u; j++) u.q[j] = w_4[PLANE0 / 16u + 4u * i + j];
+    return u;
+}
+vec4 fmt_value4(FmtUnit u, uint k) {
+    uvec4 w = u.q[k >> 1];
+    uvec2 h = (k & 1u) == 0u ? w.xy : w.zw;
+    return uintBitsToFloat(uvec4(h.x << 16, h.x & 0xffff0000u, h.y << 16, h.y & 0xffff0000u));
+}
+#endif

@@ -1,0 +1,44 @@
+/* format.h - what the C sections of formats/NAME.h need: fields of blocks, exact conversions, writing planes.
+ *
+ * Blocks are little-endian and unaligned; the host is little-endian too. */
+#ifndef QCC_KERNELS_FORMAT_H
+#define QCC_KERNELS_FORMAT_H
+#include <stdint.h>
+#include <string.h>
+
+static inline uint32_t block_u16(const uint8_t *b) { return (uint32_t)b[0] | (uint32_t)b[1] << 8; }
+static inline float bits_float(uint32_t bits) {
+    float f;
+    memcpy(&f, &bits, sizeof f);
+    return f;
+}
+
+/* IEEE binary16, subnormals exact. */
+static inline float f16_float(uint32_t h) {
+    uint32_t sign = (h & 0x8000u) << 16, e = h >> 10 & 31, m = h & 0x3ffu;
+    if (e == 0) return m ? bits_float(sign | 0x3f800000u) * ((float)m * 0x1p-24f) : bits_float(sign);
+    if (e == 31) return bits_float(sign | 0x7f800000u | (m ? m << 13 | 0x400000u : 0));
+    return bits_float(sign | (e + 112) << 23 | m << 13);
+}
+static inline float block_f16(const uint8_t *b) { return f16_float(block_u16(b)); }
+
+/* Nibbles of 32 weights in the order of kernels: byte 4w + j of the plane holds weight 8w + j low and 8w + 4 + j high. */
+static inline void pack_nibbles(const uint8_t code[32], uint8_t *out) {
+    for (int w = 0; w < 4; w++)
+        for (int j = 0; j < 4; j++) out[4 * w + j] = (uint8_t)(code[8 * w + j] | code[8 * w + 4 + j] << 4);
+}
+
+/* Two-bit fields of 32 weights: byte 4w + j holds weight 16w + 4p + j in bits 2p, 2p + 1 (p = 0..3). */
+static inline void pack_pairs(const uint8_t code[32], uint8_t *out) {
+    for (int w = 0; w < 2; w++)
+        for (int j = 0; j < 4; j++)
+            out[4 * w + j] = (uint8_t)(code[16 * w + j] | code[16 * w + 4 + j] << 2 | code[16 * w + 8 + j] << 4 |
+                                       code[16 * w + 12 + j] << 6);
+}
+
+/* Copies elements of a plain array and pads the row to whole units with zeros. */
+static inline void pack_plain(const uint8_t *row, uint32_t k, uint32_t element, uint8_t *out) {
+    memcpy(out, row, (size_t)k * element);
+    memset(out + (size_t)k * element, 0, (size_t)((k + 31) / 32 * 32 - k) * element);
+}
+#endif
