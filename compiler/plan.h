@@ -9,6 +9,10 @@
 #include "select.h"
 #include "spirv.h"
 
+/* A wish of the user: operations whose name matches `pattern` (* stands for any text) take a kernel with this knob, inner
+ * loop (key "inner") or file (key "kernel"). */
+typedef struct { const char *pattern, *key, *word; double value; } Override;
+
 typedef struct {
     uint32_t n_ctx;        /* 0: the model's, at most 4096 */
     uint32_t batch;        /* largest prefill chunk; 0: by target */
@@ -16,6 +20,8 @@ typedef struct {
     Accuracy accuracy;
     uint64_t vram_budget;  /* 0: the device's heap, less a tenth */
     const char *lua_path;
+    uint32_t n_overrides;
+    const Override *overrides;
 } PlanOptions;
 
 typedef enum {
