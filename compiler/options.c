@@ -11,7 +11,7 @@ typedef struct {
 
 static uint32_t number(const char *name, const char *value, unsigned long least, unsigned long most) {
     char *end;
-    unsigned long v = value && *value >= '0' && *value <= '9' ? strtoul(value, &end, 10) : (end = NULL, 0);
+    unsigned long v = value && *value >= '0' && *value <= '9' ? strtoul(value, &end, 10) : (end = NULL, 0UL);
     if (!end || *end || v < least || v > most)
         fail(FAIL_USAGE, "--%s takes a number from %lu to %lu, not '%s'", name, least, most, value);
     return (uint32_t)v;

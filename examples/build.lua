@@ -1,0 +1,18 @@
+-- build.lua - one model for several targets: qcc script examples/build.lua [OUT-DIRECTORY]
+local out = arg[1] or "."
+local model = "examples/tiny-stories-3m-q4_k_m.gguf"
+
+local builds = {
+  { target = "lavapipe-25.0", ctx = 256 },
+  { target = "nvidia-h200", batch = 64 },
+  -- the weakest device that Android promises: 128 invocations, 16 KiB of shared memory, nothing optional
+  { target = "android-2022-baseline", kv = "f32" },
+}
+
+for _, b in ipairs(builds) do
+  b.model = model
+  b.output = ("%s/tiny-stories-%s"):format(out, b.target)
+  -- per-layer overrides: operations by name (* is any text), then knobs of their kernel
+  b.overrides = { ["blk.0.*"] = { inner = "f32" } }
+  print(qcc.compile(b))
+end
