@@ -19,7 +19,8 @@ const Format *format_by_name(const char *name)
 
 const char *format_gguf_type_name(Arena *a, uint32_t type) { return gguf_type_label(a, type); }
 
-uint64_t format_layout(const Format *f, uint64_t n_rows, uint32_t k, uint64_t offset[FORMAT_MAX_PLANES])
+uint64_t format_layout(const Format *f, uint64_t n_rows, uint32_t k,
+                       uint64_t offset[FORMAT_MAX_PLANES])
 {
     uint64_t at = 0, padded = round_up(k, FORMAT_UNIT);
     for (uint32_t p = 0; p < FORMAT_MAX_PLANES; p++) {

@@ -28,7 +28,9 @@ static void index_sort(const Gguf *g, GgufIndexEntry *e, size_t n, const char *w
     if (n) qsort(e, n, sizeof *e, by_name);
     for (size_t i = 1; i < n; i++)
         if (!compare_names(e[i - 1].s, e[i - 1].n, e[i].s, e[i].n))
-            fail(FAIL_USER, "%s: %s '%s' occurs twice; the file is damaged or made by a broken converter", g->path, what,
+            fail(FAIL_USER,
+                 "%s: %s '%s' occurs twice; the file is damaged or made by a broken converter",
+                 g->path, what,
                  printable(((GgufIndex *)g->index)->arena, e[i].s, e[i].n, GGUF_NAME_SHOWN));
 }
 
@@ -36,7 +38,8 @@ void gguf_index_kv(Gguf *g)
 {
     GgufIndex *index = g->index;
     index->kv = ARENA_ARRAY(index->arena, GgufIndexEntry, g->n_kv);
-    for (size_t i = 0; i < g->n_kv; i++) index->kv[i] = (GgufIndexEntry){g->kv[i].key.s, g->kv[i].key.n, i};
+    for (size_t i = 0; i < g->n_kv; i++)
+        index->kv[i] = (GgufIndexEntry){g->kv[i].key.s, g->kv[i].key.n, i};
     index_sort(g, index->kv, g->n_kv, "metadata key");
 }
 
@@ -59,8 +62,10 @@ static size_t index_find(const GgufIndexEntry *e, size_t n, const char *name)
         size_t mid = lo + (n - lo) / 2;
         int c = compare_names(e[mid].s, e[mid].n, name, name_n);
         if (!c) return e[mid].i;
-        if (c < 0) lo = mid + 1;
-        else n = mid;
+        if (c < 0)
+            lo = mid + 1;
+        else
+            n = mid;
     }
     return SIZE_MAX;
 }
@@ -90,8 +95,8 @@ static uint32_t split_count(const Gguf *g)
 {
     uint64_t n = gguf_uint(g, "split.count", 0);
     if (n > PARTS_MOST)
-        fail(FAIL_USER, "%s: metadata key 'split.count' is %llu; expected at most %d", g->path, (unsigned long long)n,
-             PARTS_MOST);
+        fail(FAIL_USER, "%s: metadata key 'split.count' is %llu; expected at most %d", g->path,
+             (unsigned long long)n, PARTS_MOST);
     return n < 2 ? 1 : (uint32_t)n;
 }
 
@@ -105,28 +110,36 @@ static const char *part_prefix(Arena *a, const Gguf *g, uint32_t count)
 {
     uint64_t no = gguf_uint(g, "split.no", UINT64_MAX);
     if (no >= count)
-        fail(FAIL_USER, no == UINT64_MAX ? "%s: metadata key 'split.no' is missing, though the model has %u parts"
-                                         : "%s: metadata key 'split.no' is not below 'split.count' %u",
+        fail(FAIL_USER,
+             no == UINT64_MAX
+                 ? "%s: metadata key 'split.no' is missing, though the model has %u parts"
+                 : "%s: metadata key 'split.no' is not below 'split.count' %u",
              g->path, count);
     const char *suffix = part_suffix(a, no, count);
     size_t n = strlen(g->path), n_suffix = strlen(suffix);
     if (n < n_suffix || strcmp(g->path + n - n_suffix, suffix))
-        fail(FAIL_USER, "%s: this is part %u of %u of a split model, but its name does not end in '%s', so that the other"
-             " parts cannot be found; give the parts the names they were published with", g->path, (unsigned)no + 1,
-             count, suffix);
+        fail(FAIL_USER,
+             "%s: this is part %u of %u of a split model, but its name does not end in '%s', so "
+             "that the other parts cannot be found; give the parts the names they were published "
+             "with",
+             g->path, (unsigned)no + 1, count, suffix);
     return arena_strndup(a, g->path, n - n_suffix);
 }
 
 static Gguf *open_part(Arena *a, const char *path, uint32_t no, uint32_t count)
 {
     if (access(path, F_OK))
-        fail(FAIL_USER, "%s: part %u of %u of the model is missing; all parts must be in one directory", path, no + 1,
-             count);
+        fail(FAIL_USER,
+             "%s: part %u of %u of the model is missing; all parts must be in one directory", path,
+             no + 1, count);
     Gguf *g = gguf_read_part(a, path, file_map(a, path));
-    uint64_t is_no = gguf_uint(g, "split.no", UINT64_MAX), is_count = gguf_uint(g, "split.count", 0);
+    uint64_t is_no = gguf_uint(g, "split.no", UINT64_MAX),
+             is_count = gguf_uint(g, "split.count", 0);
     if (is_no != no || is_count != count)
-        fail(FAIL_USER, "%s: metadata keys say split.no %lld of split.count %lld; expected %u of %u; the file belongs to"
-             " another model or is named wrongly", path, (long long)is_no, (long long)is_count, no, count);
+        fail(FAIL_USER,
+             "%s: metadata keys say split.no %lld of split.count %lld; expected %u of %u; the file "
+             "belongs to another model or is named wrongly",
+             path, (long long)is_no, (long long)is_count, no, count);
     return g;
 }
 
@@ -134,7 +147,9 @@ static void check_tensor_count(const Gguf *part, uint64_t n_tensors)
 {
     uint64_t expected = gguf_uint(part, "split.tensors.count", n_tensors);
     if (expected != n_tensors)
-        fail(FAIL_USER, "%s: the parts have %llu tensors together; metadata key 'split.tensors.count' says %llu",
+        fail(FAIL_USER,
+             "%s: the parts have %llu tensors together; metadata key 'split.tensors.count' says "
+             "%llu",
              part->path, (unsigned long long)n_tensors, (unsigned long long)expected);
 }
 
@@ -184,7 +199,8 @@ Gguf *gguf_parse(Arena *a, const char *path, Bytes file)
 {
     Gguf *g = gguf_read_part(a, path, file);
     if (split_count(g) > 1)
-        fail(FAIL_USER, "%s: this is one part of a split model; a model in memory must be whole", path);
+        fail(FAIL_USER, "%s: this is one part of a split model; a model in memory must be whole",
+             path);
     return g;
 }
 
@@ -192,8 +208,8 @@ Gguf *gguf_parse(Arena *a, const char *path, Bytes file)
 
 const char *gguf_type_name(GgufType t)
 {
-    static const char *const names[] = {"u8",     "i8",    "u16", "i16", "u32", "i32", "f32", "bool",
-                                        "string", "array", "u64", "i64", "f64"};
+    static const char *const names[] = {"u8",   "i8",     "u16",   "i16", "u32", "i32", "f32",
+                                        "bool", "string", "array", "u64", "i64", "f64"};
     return (unsigned)t <= GGUF_F64 ? names[t] : "unknown";
 }
 
@@ -234,8 +250,9 @@ static bool load_uint(const GgufKv *kv, GgufType type, uint64_t i, uint64_t *out
 double gguf_number(const GgufKv *kv, uint64_t i)
 {
     GgufType type = kv->type == GGUF_ARRAY ? kv->elem : kv->type;
-    if (i >= kv->n) fail(FAIL_USER, "a metadata array has %llu elements; element %llu is needed",
-                         (unsigned long long)kv->n, (unsigned long long)i);
+    if (i >= kv->n)
+        fail(FAIL_USER, "a metadata array has %llu elements; element %llu is needed",
+             (unsigned long long)kv->n, (unsigned long long)i);
     switch (type) {
     case GGUF_U8: return kv->data[i];
     case GGUF_BOOL: return kv->data[i] != 0;
@@ -255,12 +272,14 @@ double gguf_number(const GgufKv *kv, uint64_t i)
 static _Noreturn void fail_type(const Gguf *g, const GgufKv *kv, const char *expected)
 {
     Arena *a = ((GgufIndex *)g->index)->arena;
-    const char *key = printable(a, kv->key.s, kv->key.n, GGUF_NAME_SHOWN), *is = gguf_type_name(kv->type);
+    const char *key = printable(a, kv->key.s, kv->key.n, GGUF_NAME_SHOWN),
+               *is = gguf_type_name(kv->type);
     uint64_t dummy;
     bool negative = kv->type < GGUF_ARRAY && kv->type != GGUF_F32 && kv->type != GGUF_BOOL &&
                     kv->type != GGUF_STRING && !load_uint(kv, kv->type, 0, &dummy);
     if (negative || kv->type == GGUF_I64)
-        fail(FAIL_USER, "%s: metadata key '%s' is %.0f; expected %s", g->path, key, gguf_number(kv, 0), expected);
+        fail(FAIL_USER, "%s: metadata key '%s' is %.0f; expected %s", g->path, key,
+             gguf_number(kv, 0), expected);
     fail(FAIL_USER, "%s: metadata key '%s' is of type %s; expected %s", g->path, key, is, expected);
 }
 
@@ -276,7 +295,8 @@ double gguf_float(const Gguf *g, const char *key, double absent)
 {
     const GgufKv *kv = gguf_find(g, key);
     if (!kv) return absent;
-    if (kv->type == GGUF_STRING || kv->type == GGUF_ARRAY || kv->type == GGUF_BOOL) fail_type(g, kv, "a number");
+    if (kv->type == GGUF_STRING || kv->type == GGUF_ARRAY || kv->type == GGUF_BOOL)
+        fail_type(g, kv, "a number");
     return gguf_number(kv, 0);
 }
 

@@ -1,5 +1,5 @@
-/* gguf_check.c - looks for scales and weights that are not numbers: the sign of a damaged or badly converted file.
- * Reads whole tensors, so it is not part of opening a file. */
+/* gguf_check.c - looks for scales and weights that are not numbers: the sign of a damaged or badly
+ * converted file. Reads whole tensors, so it is not part of opening a file. */
 #include "gguf_private.h"
 #include "gguf_types.h"
 #include <string.h>
@@ -19,8 +19,8 @@ static bool f16_block_broken(const GgufTypeInfo *t, const uint8_t *b)
 static bool iq1_m_broken(const GgufTypeInfo *t, const uint8_t *b)
 {
     (void)t; /* the f16 scale lies in the top nibbles of four words */
-    return f16_broken(load_u16(b + 48) >> 12 | load_u16(b + 50) >> 12 << 4 | load_u16(b + 52) >> 12 << 8 |
-                      load_u16(b + 54) >> 12 << 12);
+    return f16_broken(load_u16(b + 48) >> 12 | load_u16(b + 50) >> 12 << 4 |
+                      load_u16(b + 52) >> 12 << 8 | load_u16(b + 54) >> 12 << 12);
 }
 
 static bool nvfp4_broken(const GgufTypeInfo *t, const uint8_t *b)
@@ -30,14 +30,23 @@ static bool nvfp4_broken(const GgufTypeInfo *t, const uint8_t *b)
 }
 
 static bool mxfp4_broken(const GgufTypeInfo *t, const uint8_t *b) { return (void)t, b[0] == 255; }
-static bool bf16_block_broken(const GgufTypeInfo *t, const uint8_t *b) { return (void)t, bf16_broken(load_u16(b)); }
+static bool bf16_block_broken(const GgufTypeInfo *t, const uint8_t *b)
+{
+    return (void)t, bf16_broken(load_u16(b));
+}
 /* the upper half of a binary32 is a bf16 */
-static bool f32_broken(const GgufTypeInfo *t, const uint8_t *b) { return (void)t, bf16_broken(load_u16(b + 2)); }
+static bool f32_broken(const GgufTypeInfo *t, const uint8_t *b)
+{
+    return (void)t, bf16_broken(load_u16(b + 2));
+}
 
 static bool (*check_of(const GgufTypeInfo *t))(const GgufTypeInfo *, const uint8_t *)
 {
-    static const struct { const char *name; bool (*check)(const GgufTypeInfo *, const uint8_t *); } special[] = {
-        {"IQ1_M", iq1_m_broken}, {"NVFP4", nvfp4_broken}, {"MXFP4", mxfp4_broken},
+    static const struct {
+        const char *name;
+        bool (*check)(const GgufTypeInfo *, const uint8_t *);
+    } special[] = {
+        {"IQ1_M", iq1_m_broken},     {"NVFP4", nvfp4_broken}, {"MXFP4", mxfp4_broken},
         {"BF16", bf16_block_broken}, {"F32", f32_broken},
     };
     for (size_t i = 0; i < sizeof special / sizeof *special; i++)
@@ -53,7 +62,10 @@ void gguf_check_data(const Gguf *g, const GgufTensor *t)
     uint64_t n_blocks = t->bytes / info->block_bytes, per_row = t->ne[0] / info->block_n;
     for (uint64_t i = 0; i < n_blocks; i++)
         if (broken(info, t->data + i * info->block_bytes))
-            fail(FAIL_USER, "%s: tensor '%s': the %s at row %llu, column %llu is infinite or not a number; the file is"
-                 " damaged or made by a broken converter", g->path, gguf_shown_name(g, t->name), info->block_n == 1 ? "weight" : "scale",
-                 (unsigned long long)(i / per_row), (unsigned long long)(i % per_row * info->block_n));
+            fail(FAIL_USER,
+                 "%s: tensor '%s': the %s at row %llu, column %llu is infinite or not a number; "
+                 "the file is damaged or made by a broken converter",
+                 g->path, gguf_shown_name(g, t->name), info->block_n == 1 ? "weight" : "scale",
+                 (unsigned long long)(i / per_row),
+                 (unsigned long long)(i % per_row * info->block_n));
 }

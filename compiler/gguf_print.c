@@ -29,8 +29,10 @@ static void print_int64(Text *out, const uint8_t *p, bool is_signed)
 {
     uint64_t x = 0;
     for (int i = 0; i < 8; i++) x |= (uint64_t)p[i] << 8 * i;
-    if (is_signed) text_printf(out, "%lld", (long long)x);
-    else text_printf(out, "%llu", (unsigned long long)x);
+    if (is_signed)
+        text_printf(out, "%lld", (long long)x);
+    else
+        text_printf(out, "%llu", (unsigned long long)x);
 }
 
 static void print_element(Text *out, const GgufKv *kv, GgufType type, uint64_t i)
@@ -71,10 +73,13 @@ static void print_kv(Text *out, const GgufKv *kv, int width)
     const char *key = printable(out->arena, kv->key.s, kv->key.n, NAME_WIDTH_MOST);
     const char *type = gguf_type_name(kv->type);
     if (kv->type == GGUF_ARRAY)
-        type = arena_printf(out->arena, "%s[%llu]", gguf_type_name(kv->elem), (unsigned long long)kv->n);
+        type = arena_printf(out->arena, "%s[%llu]", gguf_type_name(kv->elem),
+                            (unsigned long long)kv->n);
     text_printf(out, "  %-*s  %-14s ", width, key, type);
-    if (kv->type == GGUF_ARRAY) print_array(out, kv);
-    else if (kv->type != GGUF_STRING) print_element(out, kv, kv->type, 0);
+    if (kv->type == GGUF_ARRAY)
+        print_array(out, kv);
+    else if (kv->type != GGUF_STRING)
+        print_element(out, kv, kv->type, 0);
     else {
         print_string(out, kv->strings[0], VALUE_WIDTH);
         if (kv->strings[0].n > VALUE_WIDTH) text_printf(out, " (%zu bytes)", kv->strings[0].n);
@@ -93,12 +98,16 @@ static void print_metadata(const Gguf *g, Text *out)
     for (size_t i = 0; i < g->n_kv; i++) print_kv(out, &g->kv[i], width);
 }
 
-static uint64_t n_elements(const GgufTensor *t) { return t->ne[0] * t->ne[1] * t->ne[2] * t->ne[3]; }
+static uint64_t n_elements(const GgufTensor *t)
+{
+    return t->ne[0] * t->ne[1] * t->ne[2] * t->ne[3];
+}
 
 static const char *shape_text(Arena *a, const GgufTensor *t)
 {
     Text s = {.arena = a};
-    for (uint32_t d = 0; d < t->n_dims; d++) text_printf(&s, d ? " x %llu" : "%llu", (unsigned long long)t->ne[d]);
+    for (uint32_t d = 0; d < t->n_dims; d++)
+        text_printf(&s, d ? " x %llu" : "%llu", (unsigned long long)t->ne[d]);
     return s.s;
 }
 
@@ -107,26 +116,32 @@ static void print_tensors(const Gguf *g, Text *out)
     Arena *a = out->arena;
     size_t name_width = 4, shape_width = 5;
     for (size_t i = 0; i < g->n_tensors; i++) {
-        size_t name = strlen(gguf_shown_name(g, g->tensors[i].name)), shape = strlen(shape_text(a, &g->tensors[i]));
+        size_t name = strlen(gguf_shown_name(g, g->tensors[i].name)),
+               shape = strlen(shape_text(a, &g->tensors[i]));
         if (name > name_width) name_width = name;
         if (shape > shape_width) shape_width = shape;
     }
     text_printf(out, "\ntensors (%zu)\n", g->n_tensors);
     if (g->n_tensors)
-        text_printf(out, "  %-*s  %-7s  %-*s  %10s\n", (int)name_width, "name", "type", (int)shape_width, "shape", "size");
+        text_printf(out, "  %-*s  %-7s  %-*s  %10s\n", (int)name_width, "name", "type",
+                    (int)shape_width, "shape", "size");
     for (size_t i = 0; i < g->n_tensors; i++) {
         const GgufTensor *t = &g->tensors[i];
         text_printf(out, "  %-*s  %-7s  %-*s  %10s\n", (int)name_width, gguf_shown_name(g, t->name),
-                    gguf_type_label(a, t->type), (int)shape_width, shape_text(a, t), human_bytes(a, t->bytes));
+                    gguf_type_label(a, t->type), (int)shape_width, shape_text(a, t),
+                    human_bytes(a, t->bytes));
     }
 }
 
-typedef struct { uint64_t n_tensors, n_weights, bytes; } Total;
+typedef struct {
+    uint64_t n_tensors, n_weights, bytes;
+} Total;
 
 static void print_total(Text *out, const char *name, const Total *t)
 {
-    text_printf(out, "  %-7s  %7llu  %14llu  %15llu  %10s  %7.4g\n", name, (unsigned long long)t->n_tensors,
-                (unsigned long long)t->n_weights, (unsigned long long)t->bytes, human_bytes(out->arena, t->bytes),
+    text_printf(out, "  %-7s  %7llu  %14llu  %15llu  %10s  %7.4g\n", name,
+                (unsigned long long)t->n_tensors, (unsigned long long)t->n_weights,
+                (unsigned long long)t->bytes, human_bytes(out->arena, t->bytes),
                 t->n_weights ? 8 * (double)t->bytes / (double)t->n_weights : 0);
 }
 
@@ -144,8 +159,8 @@ static void print_totals(const Gguf *g, Text *out)
         }
     }
     if (!g->n_tensors) return;
-    text_printf(out, "\ntotals\n  %-7s  %7s  %14s  %15s  %10s  %7s\n", "type", "tensors", "weights", "bytes", "size",
-                "bits/w");
+    text_printf(out, "\ntotals\n  %-7s  %7s  %14s  %15s  %10s  %7s\n", "type", "tensors", "weights",
+                "bytes", "size", "bits/w");
     for (;;) { /* the largest first */
         uint32_t most = 0;
         for (uint32_t i = 1; i < N_TYPES; i++)
@@ -159,7 +174,8 @@ static void print_totals(const Gguf *g, Text *out)
 
 void gguf_print(const Gguf *g, Text *out)
 {
-    text_printf(out, "%s\n  GGUF version %u, %s", g->path, g->version, human_bytes(out->arena, g->file_bytes));
+    text_printf(out, "%s\n  GGUF version %u, %s", g->path, g->version,
+                human_bytes(out->arena, g->file_bytes));
     if (g->n_parts > 1) text_printf(out, " in %u parts", g->n_parts);
     text_printf(out, ", data aligned to %u bytes\n", g->alignment);
     print_metadata(g, out);

@@ -5,8 +5,12 @@
 
 enum { GGUF_NAME_SHOWN = 80 }; /* characters of an untrusted name in a message */
 
-/* Sorted names with binary search: no input makes it slow, as colliding keys would make a hash table. */
-typedef struct { const char *s; size_t n, i; } GgufIndexEntry;
+/* Sorted names with binary search: no input makes it slow, as colliding keys would make a hash
+ * table. */
+typedef struct {
+    const char *s;
+    size_t n, i;
+} GgufIndexEntry;
 typedef struct {
     Arena *arena;
     GgufIndexEntry *kv, *tensors;

@@ -1,10 +1,17 @@
-/* gguf_read.c - reads and checks one GGUF file. Every length is compared with what is left of the file before it is used. */
+/* gguf_read.c - reads and checks one GGUF file. Every length is compared with what is left of the
+ * file before it is used. */
 #include "gguf_private.h"
 #include "gguf_types.h"
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAGIC_BYTES = 4, HEADER_BYTES = 24, KV_LEAST_BYTES = 14, INFO_LEAST_BYTES = 33, NAME_MOST_BYTES = 63 };
+enum {
+    MAGIC_BYTES = 4,
+    HEADER_BYTES = 24,
+    KV_LEAST_BYTES = 14,
+    INFO_LEAST_BYTES = 33,
+    NAME_MOST_BYTES = 63
+};
 enum { ALIGNMENT_DEFAULT = 32, ALIGNMENT_MOST = 1 << 20, DIMS_MOST = 4 };
 
 typedef struct {
@@ -15,7 +22,7 @@ typedef struct {
     /* What is being read, for messages. */
     const char *what; /* "metadata entry", "tensor" */
     uint64_t i, n;
-    GgufString name;  /* of the entry or tensor, once known */
+    GgufString name; /* of the entry or tensor, once known */
 } Reader;
 
 static uint32_t load_u32(const uint8_t *p)
@@ -25,22 +32,29 @@ static uint32_t load_u32(const uint8_t *p)
 
 static uint64_t load_u64(const uint8_t *p) { return load_u32(p) | (uint64_t)load_u32(p + 4) << 32; }
 
-static const char *shown(Reader *r, GgufString s) { return printable(r->arena, s.s, s.n, GGUF_NAME_SHOWN); }
+static const char *shown(Reader *r, GgufString s)
+{
+    return printable(r->arena, s.s, s.n, GGUF_NAME_SHOWN);
+}
 
 /* "file.gguf: tensor 'blk.0.attn_q.weight'" */
 static const char *where(Reader *r)
 {
-    if (r->name.n) return arena_printf(r->arena, "%s: %s '%s'", r->path, r->what, shown(r, r->name));
-    return arena_printf(r->arena, "%s: %s %llu of %llu", r->path, r->what, (unsigned long long)r->i + 1,
-                        (unsigned long long)r->n);
+    if (r->name.n)
+        return arena_printf(r->arena, "%s: %s '%s'", r->path, r->what, shown(r, r->name));
+    return arena_printf(r->arena, "%s: %s %llu of %llu", r->path, r->what,
+                        (unsigned long long)r->i + 1, (unsigned long long)r->n);
 }
 
 #define DAMAGED "; the file is damaged or made by a broken converter"
-#define reader_fail(r, ...) fail(FAIL_USER, "%s: %s", where(r), arena_printf((r)->arena, __VA_ARGS__))
+#define reader_fail(r, ...)                                                                        \
+    fail(FAIL_USER, "%s: %s", where(r), arena_printf((r)->arena, __VA_ARGS__))
 
 static _Noreturn void fail_truncated(Reader *r, uint64_t needed)
 {
-    reader_fail(r, "%llu bytes are needed at byte %zu but the file ends at byte %zu; it is truncated or damaged",
+    reader_fail(r,
+                "%llu bytes are needed at byte %zu but the file ends at byte %zu; it is truncated "
+                "or damaged",
                 (unsigned long long)needed, r->pos, r->file.n);
 }
 
@@ -67,33 +81,45 @@ static void check_magic(Arena *a, const char *path, Bytes file)
     if (file.n == 0) fail(FAIL_USER, "%s: the file is empty; expected a GGUF model", path);
     if (file.n >= MAGIC_BYTES && !memcmp(file.p, "GGUF", MAGIC_BYTES)) return;
     if (file.n >= sizeof lfs - 1 && !memcmp(file.p, lfs, sizeof lfs - 1))
-        fail(FAIL_USER, "%s: this is a Git LFS pointer, not the model itself; fetch it with `git lfs pull`", path);
+        fail(FAIL_USER,
+             "%s: this is a Git LFS pointer, not the model itself; fetch it with `git lfs pull`",
+             path);
     fail(FAIL_USER, "%s: not a GGUF file: it starts with '%s', expected 'GGUF'", path,
-         printable(a, (const char *)file.p, file.n < MAGIC_BYTES ? file.n : MAGIC_BYTES, MAGIC_BYTES));
+         printable(a, (const char *)file.p, file.n < MAGIC_BYTES ? file.n : MAGIC_BYTES,
+                   MAGIC_BYTES));
 }
 
 static uint32_t check_version(const char *path, uint32_t version)
 {
     if (version == 2 || version == 3) return version;
     if ((version & 0xffff) == 0 && version)
-        fail(FAIL_USER, "%s: the file is big-endian; qcc reads little-endian GGUF only, convert it first", path);
+        fail(FAIL_USER,
+             "%s: the file is big-endian; qcc reads little-endian GGUF only, convert it first",
+             path);
     if (version == 1)
-        fail(FAIL_USER, "%s: GGUF version 1 is obsolete; qcc reads versions 2 and 3, convert the model again", path);
+        fail(FAIL_USER,
+             "%s: GGUF version 1 is obsolete; qcc reads versions 2 and 3, convert the model again",
+             path);
     fail(FAIL_USER, "%s: GGUF version %u is unknown; qcc reads versions 2 and 3", path, version);
 }
 
-/* Bounds both counts by the bytes that follow, and so all allocations by a small multiple of the file's size. */
+/* Bounds both counts by the bytes that follow, and so all allocations by a small multiple of the
+ * file's size. */
 static void check_counts(const char *path, uint64_t n_tensors, uint64_t n_kv, uint64_t left)
 {
-    if (n_kv <= left / KV_LEAST_BYTES && n_tensors <= (left - n_kv * KV_LEAST_BYTES) / INFO_LEAST_BYTES) return;
-    fail(FAIL_USER, "%s: the header promises %llu metadata entries and %llu tensors, more than %llu bytes can hold;"
-         " the file is truncated or damaged", path, (unsigned long long)n_kv, (unsigned long long)n_tensors,
-         (unsigned long long)left);
+    if (n_kv <= left / KV_LEAST_BYTES &&
+        n_tensors <= (left - n_kv * KV_LEAST_BYTES) / INFO_LEAST_BYTES)
+        return;
+    fail(FAIL_USER,
+         "%s: the header promises %llu metadata entries and %llu tensors, more than %llu bytes can "
+         "hold; the file is truncated or damaged",
+         path, (unsigned long long)n_kv, (unsigned long long)n_tensors, (unsigned long long)left);
 }
 
 /* ---- metadata ---- */
 
-static const uint8_t type_bytes[] = {1, 1, 2, 2, 4, 4, 4, 1, 8, 12, 8, 8, 8}; /* of a string or array: at least */
+static const uint8_t type_bytes[] = {1, 1, 2,  2, 4, 4, 4,
+                                     1, 8, 12, 8, 8, 8}; /* of a string or array: at least */
 
 static uint32_t take_type(Reader *r, const char *of)
 {
@@ -116,12 +142,15 @@ static void take_array(Reader *r, GgufKv *kv)
     kv->n = load_u64(take(r, 8));
     uint64_t left = r->file.n - r->pos, each = type_bytes[kv->elem];
     if (kv->n > left / each)
-        reader_fail(r, "an array of %llu elements (%s) is longer than the %llu bytes that are left; the file is"
-                    " truncated or damaged", (unsigned long long)kv->n, gguf_type_name(kv->elem),
-                    (unsigned long long)left);
+        reader_fail(r,
+                    "an array of %llu elements (%s) is longer than the %llu bytes that are left; "
+                    "the file is truncated or damaged",
+                    (unsigned long long)kv->n, gguf_type_name(kv->elem), (unsigned long long)left);
     kv->data = r->file.p + r->pos;
-    if (kv->elem == GGUF_STRING) kv->strings = take_strings(r, kv->n);
-    else take(r, kv->n * each);
+    if (kv->elem == GGUF_STRING)
+        kv->strings = take_strings(r, kv->n);
+    else
+        take(r, kv->n * each);
 }
 
 static void take_kv(Reader *r, GgufKv *kv)
@@ -138,8 +167,10 @@ static void take_kv(Reader *r, GgufKv *kv)
         return;
     }
     kv->data = r->file.p + r->pos;
-    if (kv->type == GGUF_STRING) kv->strings = take_strings(r, 1);
-    else take(r, type_bytes[kv->type]);
+    if (kv->type == GGUF_STRING)
+        kv->strings = take_strings(r, 1);
+    else
+        take(r, type_bytes[kv->type]);
 }
 
 static void take_metadata(Reader *r, Gguf *g)
@@ -157,11 +188,12 @@ static uint32_t read_alignment(const Gguf *g)
     const GgufKv *kv = gguf_find(g, "general.alignment");
     if (!kv) return ALIGNMENT_DEFAULT;
     if (kv->type != GGUF_U32)
-        fail(FAIL_USER, "%s: metadata key 'general.alignment' is of type %s; expected u32" DAMAGED, g->path,
-             gguf_type_name(kv->type));
+        fail(FAIL_USER, "%s: metadata key 'general.alignment' is of type %s; expected u32" DAMAGED,
+             g->path, gguf_type_name(kv->type));
     uint32_t n = load_u32(kv->data);
     if (n == 0 || (n & (n - 1)) || n > ALIGNMENT_MOST)
-        fail(FAIL_USER, "%s: metadata key 'general.alignment' is %u; expected a power of two up to %d" DAMAGED,
+        fail(FAIL_USER,
+             "%s: metadata key 'general.alignment' is %u; expected a power of two up to %d" DAMAGED,
              g->path, n, ALIGNMENT_MOST);
     return n;
 }
@@ -171,7 +203,8 @@ static uint32_t read_alignment(const Gguf *g)
 static const char *shape_text(Reader *r, const GgufTensor *t)
 {
     Text s = {.arena = r->arena};
-    for (uint32_t d = 0; d < t->n_dims; d++) text_printf(&s, d ? " x %llu" : "%llu", (unsigned long long)t->ne[d]);
+    for (uint32_t d = 0; d < t->n_dims; d++)
+        text_printf(&s, d ? " x %llu" : "%llu", (unsigned long long)t->ne[d]);
     return s.s;
 }
 
@@ -182,7 +215,8 @@ static void take_name(Reader *r, GgufTensor *t)
     if (!name.n) reader_fail(r, "the name is empty" DAMAGED);
     r->name = name;
     if (name.n > NAME_MOST_BYTES)
-        reader_fail(r, "the name has %zu bytes; expected at most %d" DAMAGED, name.n, NAME_MOST_BYTES);
+        reader_fail(r, "the name has %zu bytes; expected at most %d" DAMAGED, name.n,
+                    NAME_MOST_BYTES);
     if (memchr(name.s, 0, name.n)) reader_fail(r, "the name holds a NUL byte" DAMAGED);
     t->name = arena_strndup(r->arena, name.s, name.n);
 }
@@ -196,7 +230,8 @@ static uint64_t take_shape(Reader *r, GgufTensor *t)
         reader_fail(r, "%u dimensions; expected 1 to %d" DAMAGED, t->n_dims, DIMS_MOST);
     for (uint32_t d = 0; d < DIMS_MOST; d++) t->ne[d] = d < t->n_dims ? load_u64(take(r, 8)) : 1;
     for (uint32_t d = 0; d < DIMS_MOST; d++) {
-        if (t->ne[d] == 0) reader_fail(r, "the shape %s has no elements; expected at least one", shape_text(r, t));
+        if (t->ne[d] == 0)
+            reader_fail(r, "the shape %s has no elements; expected at least one", shape_text(r, t));
         if (t->ne[d] > (uint64_t)INT64_MAX / n)
             reader_fail(r, "the shape %s has more than 2^63 elements" DAMAGED, shape_text(r, t));
         n *= t->ne[d];
@@ -211,13 +246,15 @@ static void take_tensor_type(Reader *r, GgufTensor *t, uint64_t n_elements)
     if (!info)
         reader_fail(r, "type %u is unknown; the file needs a newer qcc, or is damaged", t->type);
     if (info->status == GGUF_TYPE_REMOVED || info->status == GGUF_TYPE_INTERNAL)
-        reader_fail(r, "%s cannot be read; convert or quantize the model again", gguf_type_label(r->arena, t->type));
+        reader_fail(r, "%s cannot be read; convert or quantize the model again",
+                    gguf_type_label(r->arena, t->type));
     if (t->ne[0] % info->block_n)
-        reader_fail(r, "row length %llu is not a multiple of %s's block of %u" DAMAGED, (unsigned long long)t->ne[0],
-                    info->name, info->block_n);
+        reader_fail(r, "row length %llu is not a multiple of %s's block of %u" DAMAGED,
+                    (unsigned long long)t->ne[0], info->name, info->block_n);
     uint64_t n_blocks = n_elements / info->block_n;
     if (n_blocks > UINT64_MAX / info->block_bytes)
-        reader_fail(r, "the shape %s does not fit in 64 bits as %s" DAMAGED, shape_text(r, t), info->name);
+        reader_fail(r, "the shape %s does not fit in 64 bits as %s" DAMAGED, shape_text(r, t),
+                    info->name);
     t->bytes = n_blocks * info->block_bytes;
 }
 
@@ -228,8 +265,8 @@ static uint64_t take_tensor(Reader *r, uint32_t alignment, GgufTensor *t)
     take_tensor_type(r, t, take_shape(r, t));
     uint64_t offset = load_u64(take(r, 8));
     if (offset % alignment)
-        reader_fail(r, "offset %llu is not a multiple of the alignment %u" DAMAGED, (unsigned long long)offset,
-                    alignment);
+        reader_fail(r, "offset %llu is not a multiple of the alignment %u" DAMAGED,
+                    (unsigned long long)offset, alignment);
     return offset;
 }
 
@@ -238,9 +275,11 @@ static void place_tensor(Reader *r, GgufTensor *t, uint64_t data_start, uint64_t
     uint64_t size = r->file.n, room = size > data_start ? size - data_start : 0;
     r->name = (GgufString){t->name, strlen(t->name)};
     if (offset > room || t->bytes > room - offset)
-        reader_fail(r, "%llu bytes at offset %llu reach beyond the end of the file (data starts at byte %llu, the file has"
-                    " %llu); it is truncated, download it again", (unsigned long long)t->bytes,
-                    (unsigned long long)offset, (unsigned long long)data_start, (unsigned long long)size);
+        reader_fail(r,
+                    "%llu bytes at offset %llu reach beyond the end of the file (data starts at "
+                    "byte %llu, the file has %llu); it is truncated, download it again",
+                    (unsigned long long)t->bytes, (unsigned long long)offset,
+                    (unsigned long long)data_start, (unsigned long long)size);
     t->data = r->file.p + data_start + offset;
 }
 
@@ -260,7 +299,8 @@ static void check_overlap(Reader *r, GgufTensor *tensors, size_t n)
         GgufTensor *t = order[i - 1], *next = order[i];
         if (t->bytes <= (uint64_t)(next->data - t->data)) continue;
         fail(FAIL_USER, "%s: tensors '%s' and '%s' overlap" DAMAGED, r->path,
-             shown(r, (GgufString){t->name, strlen(t->name)}), shown(r, (GgufString){next->name, strlen(next->name)}));
+             shown(r, (GgufString){t->name, strlen(t->name)}),
+             shown(r, (GgufString){next->name, strlen(next->name)}));
     }
 }
 
@@ -282,8 +322,8 @@ Gguf *gguf_read_part(Arena *a, const char *path, Bytes file)
 {
     check_magic(a, path, file);
     if (file.n < HEADER_BYTES)
-        fail(FAIL_USER, "%s: %zu bytes are too few for a GGUF header of %d; the file is truncated", path, file.n,
-             HEADER_BYTES);
+        fail(FAIL_USER, "%s: %zu bytes are too few for a GGUF header of %d; the file is truncated",
+             path, file.n, HEADER_BYTES);
     Gguf *g = ARENA_NEW(a, Gguf);
     g->path = arena_strdup(a, path);
     g->version = check_version(path, load_u32(file.p + 4));

@@ -62,8 +62,10 @@ const char *gguf_type_label(Arena *a, uint32_t type)
     const GgufTypeInfo *t = gguf_type_info(type);
     if (!t) return arena_printf(a, "type %u (unknown)", type);
     switch (t->status) {
-    case GGUF_TYPE_INTERNAL: return arena_printf(a, "type %u (%s, internal to inference engines)", type, t->name);
-    case GGUF_TYPE_REMOVED: return arena_printf(a, "type %u (%s, removed from the format)", type, t->name);
+    case GGUF_TYPE_INTERNAL:
+        return arena_printf(a, "type %u (%s, internal to inference engines)", type, t->name);
+    case GGUF_TYPE_REMOVED:
+        return arena_printf(a, "type %u (%s, removed from the format)", type, t->name);
     default: return t->name;
     }
 }

@@ -1,5 +1,5 @@
-/* gguf_types.h - what the file format says about each tensor type id: enough to size any tensor and to find its
- * scales. How weights are decoded is the business of kernels/formats. */
+/* gguf_types.h - what the file format says about each tensor type id: enough to size any tensor and
+ * to find its scales. How weights are decoded is the business of kernels/formats. */
 #ifndef QCC_GGUF_TYPES_H
 #define QCC_GGUF_TYPES_H
 #include "util.h"
@@ -15,7 +15,8 @@ typedef struct {
     const char *name;
     GgufTypeStatus status;
     uint32_t block_n, block_bytes; /* 0 if removed */
-    /* Where f16 scales stand in a block, -1: none. Types whose scale is of another kind: see gguf_check.c. */
+    /* Where f16 scales stand in a block, -1: none. Types whose scale is of another kind: see
+     * gguf_check.c. */
     int scale[2];
 } GgufTypeInfo;
 

@@ -221,8 +221,8 @@ _Noreturn void fail_bug(const char *file, int line, const char *what)
     fflush(stdout);
     fprintf(stderr,
             "qcc: internal error at %s:%d: %s\n"
-            "This is a bug in qcc. Please report it with the command line, the output of `qcc --version` and of\n"
-            "`qcc inspect MODEL`, and the target file.\n",
+            "This is a bug in qcc. Please report it with the command line, the output of\n"
+            "`qcc --version` and of `qcc inspect MODEL`, and the target file.\n",
             file, line, what);
     abort();
 }
@@ -263,8 +263,8 @@ void text_printf(Text *t, const char *fmt, ...)
     t->n += (size_t)n;
 }
 
-/* Length of the valid and harmless UTF-8 character at s, 0 if there is none. Control characters and those that
- * reorder or hide text are not harmless in a terminal. */
+/* Length of the valid and harmless UTF-8 character at s, 0 if there is none. Control characters and
+ * those that reorder or hide text are not harmless in a terminal. */
 static size_t utf8_harmless(const unsigned char *s, size_t n)
 {
     uint32_t c = s[0];
@@ -277,8 +277,10 @@ static size_t utf8_harmless(const unsigned char *s, size_t n)
         c = c << 6 | (s[i] & 0x3fu);
     }
     if (c < 0xa0 || (len == 3 && c < 0x800) || (len == 4 && c < 0x10000) || c > 0x10ffff) return 0;
-    if ((c >= 0xd800 && c < 0xe000) || c == 0xad || c == 0x61c || c == 0xfeff || c >= 0xe0000) return 0;
-    if ((c >= 0x200b && c < 0x2010) || (c >= 0x2028 && c < 0x202f) || (c >= 0x2060 && c < 0x2070)) return 0;
+    if ((c >= 0xd800 && c < 0xe000) || c == 0xad || c == 0x61c || c == 0xfeff || c >= 0xe0000)
+        return 0;
+    if ((c >= 0x200b && c < 0x2010) || (c >= 0x2028 && c < 0x202f) || (c >= 0x2060 && c < 0x2070))
+        return 0;
     return len;
 }
 
@@ -322,8 +324,10 @@ static bool parse_unit(const char *s, double *unit)
     const char *l = strchr(letters, *s >= 'a' ? *s - 'a' + 'A' : *s);
     if (!l) return false;
     double base = 1024;
-    if (!strcmp(s + 1, "B")) base = 1000;
-    else if (s[1] && strcmp(s + 1, "iB")) return false;
+    if (!strcmp(s + 1, "B"))
+        base = 1000;
+    else if (s[1] && strcmp(s + 1, "iB"))
+        return false;
     for (int i = 0; i <= l - letters; i++) *unit *= base;
     return true;
 }
@@ -347,13 +351,19 @@ bool parse_bytes(const char *s, uint64_t *out)
 
 /* ---- files ---- */
 
-typedef struct { void *p; size_t n; bool mapped; } Mapping;
+typedef struct {
+    void *p;
+    size_t n;
+    bool mapped;
+} Mapping;
 
 static void mapping_release(void *arg)
 {
     Mapping *m = arg;
-    if (m->mapped) munmap(m->p, m->n);
-    else free(m->p);
+    if (m->mapped)
+        munmap(m->p, m->n);
+    else
+        free(m->p);
 }
 
 /* Reads to the end; what has been read stays in *m also on failure. Returns errno, or 0. */
@@ -368,8 +378,10 @@ static int read_all(int fd, Mapping *m)
         }
         ssize_t got = read(fd, (char *)m->p + m->n, cap - m->n);
         if (got == 0) return 0;
-        if (got > 0) m->n += (size_t)got;
-        else if (errno != EINTR) return errno;
+        if (got > 0)
+            m->n += (size_t)got;
+        else if (errno != EINTR)
+            return errno;
     }
 }
 
@@ -380,15 +392,19 @@ Bytes file_map(Arena *a, const char *path)
     int fd = open(path, O_RDONLY | O_CLOEXEC), error = 0;
     struct stat st;
     if (fd < 0) fail(FAIL_USER, "%s: cannot open: %s", path, strerror(errno));
-    if (fstat(fd, &st)) error = errno;
-    else if (S_ISDIR(st.st_mode)) error = EISDIR;
+    if (fstat(fd, &st))
+        error = errno;
+    else if (S_ISDIR(st.st_mode))
+        error = EISDIR;
     else if (S_ISREG(st.st_mode) && st.st_size > 0 && (uint64_t)st.st_size <= SIZE_MAX / 2) {
         void *p = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
         if (p != MAP_FAILED) *m = (Mapping){p, (size_t)st.st_size, true};
     }
     if (!error && !m->mapped) error = read_all(fd, m);
     close(fd);
-    if (error) fail(error == ENOMEM ? FAIL_ENVIRONMENT : FAIL_USER, "%s: cannot read: %s", path, strerror(error));
+    if (error)
+        fail(error == ENOMEM ? FAIL_ENVIRONMENT : FAIL_USER, "%s: cannot read: %s", path,
+             strerror(error));
     return (Bytes){m->p, m->n};
 }
 
@@ -421,14 +437,17 @@ void file_write(const char *path, const void *p, size_t n, unsigned mode)
     static atomic_uint serial;
     struct stat st;
     int error = 0;
-    if (stat(path, &st) == 0 && !S_ISREG(st.st_mode)) { /* a device or pipe must not be renamed over */
+    /* a device or pipe must not be renamed over */
+    if (stat(path, &st) == 0 && !S_ISREG(st.st_mode)) {
         error = S_ISDIR(st.st_mode) ? EISDIR : write_file(path, 0, p, n, mode);
     } else {
         size_t cap = strlen(path) + 48;
         char *temp = malloc(cap);
         if (!temp) out_of_memory(cap);
-        for (int tries = 0; tries == 0 || (error == EEXIST && tries < 100); tries++) { /* left by a killed process */
-            snprintf(temp, cap, "%s.%ld-%u.tmp", path, (long)getpid(), atomic_fetch_add(&serial, 1u));
+        /* a killed process may have left a file of that name */
+        for (int tries = 0; tries == 0 || (error == EEXIST && tries < 100); tries++) {
+            snprintf(temp, cap, "%s.%ld-%u.tmp", path, (long)getpid(),
+                     atomic_fetch_add(&serial, 1u));
             error = write_file(temp, O_CREAT | O_EXCL, p, n, mode);
         }
         if (!error && rename(temp, path)) error = errno;

@@ -1,7 +1,8 @@
-/* Fuzz target of the GGUF reader, the printer and the hyper-parameters: whatever the bytes, the answer is a model or a message.
+/* Fuzz target of the GGUF reader, the printer and the hyper-parameters: whatever the bytes, the
+ * answer is a model or a message.
  *
- *     clang -g -O1 -fsanitize=fuzzer,address,undefined tests/fuzz/fuzz_gguf.c compiler/gguf*.c compiler/model.c \
- *         compiler/util.c -o fuzz_gguf && ./fuzz_gguf NEW_INPUTS tests/fuzz/corpus/gguf
+ *     clang -g -O1 -fsanitize=fuzzer,address,undefined tests/fuzz/fuzz_gguf.c compiler/gguf*.c
+ * compiler/model.c \ compiler/util.c -o fuzz_gguf && ./fuzz_gguf NEW_INPUTS tests/fuzz/corpus/gguf
  *
  * With -DREPLAY it is a program that runs the files that are named to it, for any compiler. */
 #include "../../compiler/model.h"

@@ -6,15 +6,18 @@
  *     Bytes file = gw_finish(&w);                                     (valid until gw_free)
  *     gw_free(&w);
  *
- * Damage: set .version, .magic, .more_kv, .more_tensors or .alignment before, use the gw_raw_ functions, or change the bytes of
- * the finished file. */
+ * Damage: set .version, .magic, .more_kv, .more_tensors or .alignment before, use the gw_raw_
+ * functions, or change the bytes of the finished file. */
 #ifndef QCC_GGUF_WRITER_H
 #define QCC_GGUF_WRITER_H
 #include "../../compiler/gguf.h"
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct { uint8_t *p; size_t n, cap; } GwBuffer;
+typedef struct {
+    uint8_t *p;
+    size_t n, cap;
+} GwBuffer;
 
 typedef struct {
     GwBuffer kv, info, data, file;
@@ -32,8 +35,10 @@ static inline void gw_put(GwBuffer *b, const void *p, size_t n)
         b->p = realloc(b->p, b->cap);
         if (!b->p) abort();
     }
-    if (n && p) memcpy(b->p + b->n, p, n);
-    else if (n) memset(b->p + b->n, 0, n);
+    if (n && p)
+        memcpy(b->p + b->n, p, n);
+    else if (n)
+        memset(b->p + b->n, 0, n);
     b->n += n;
 }
 
@@ -71,7 +76,10 @@ static inline void gw_int(GgufWriter *w, const char *key, GgufType type, int64_t
     gw_put_int(&w->kv, (uint64_t)x, bytes[type]);
 }
 
-static inline void gw_u32(GgufWriter *w, const char *key, uint32_t x) { gw_int(w, key, GGUF_U32, x); }
+static inline void gw_u32(GgufWriter *w, const char *key, uint32_t x)
+{
+    gw_int(w, key, GGUF_U32, x);
+}
 static inline void gw_bool(GgufWriter *w, const char *key, bool x) { gw_int(w, key, GGUF_BOOL, x); }
 
 static inline void gw_f32(GgufWriter *w, const char *key, float x)
@@ -93,7 +101,8 @@ static inline void gw_string(GgufWriter *w, const char *key, const char *s)
 }
 
 /* An array of numbers: n elements, `bytes` in all. */
-static inline void gw_array(GgufWriter *w, const char *key, GgufType elem, uint64_t n, const void *p, size_t bytes)
+static inline void gw_array(GgufWriter *w, const char *key, GgufType elem, uint64_t n,
+                            const void *p, size_t bytes)
 {
     gw_raw_key(w, key, strlen(key), GGUF_ARRAY);
     gw_put_int(&w->kv, elem, 4);
@@ -109,8 +118,8 @@ static inline void gw_strings(GgufWriter *w, const char *key, uint64_t n, const 
 
 /* ---- tensors ---- */
 
-static inline void gw_raw_tensor(GgufWriter *w, const char *name, size_t name_n, uint32_t type, uint32_t n_dims,
-                                 const uint64_t *ne, uint64_t offset)
+static inline void gw_raw_tensor(GgufWriter *w, const char *name, size_t name_n, uint32_t type,
+                                 uint32_t n_dims, const uint64_t *ne, uint64_t offset)
 {
     gw_put_string(&w->info, name, name_n);
     gw_put_int(&w->info, n_dims, 4);
@@ -121,8 +130,8 @@ static inline void gw_raw_tensor(GgufWriter *w, const char *name, size_t name_n,
 }
 
 /* Places the tensor behind those before it. */
-static inline void gw_tensor(GgufWriter *w, const char *name, uint32_t type, uint32_t n_dims, const uint64_t *ne,
-                             const void *data, size_t bytes)
+static inline void gw_tensor(GgufWriter *w, const char *name, uint32_t type, uint32_t n_dims,
+                             const uint64_t *ne, const void *data, size_t bytes)
 {
     gw_pad(&w->data, w->alignment ? w->alignment : 32);
     gw_raw_tensor(w, name, strlen(name), type, n_dims, ne, w->data.n);

@@ -1,4 +1,5 @@
-/* The GGUF reader: what it reads, every refusal with its exact words, split models, printing, faults. */
+/* The GGUF reader: what it reads, every refusal with its exact words, split models, printing,
+ * faults. */
 #define _POSIX_C_SOURCE 200809L
 #include "gguf_writer.h"
 #include "check.h"
@@ -9,8 +10,8 @@
 #define NE(...) ((uint64_t[]){__VA_ARGS__})
 #define DAMAGED "; the file is damaged or made by a broken converter"
 
-/* Parses an exact heap copy, so that the address sanitizer sees every byte too many. The result is checked and
- * printed; returns false and the message if it fails. */
+/* Parses an exact heap copy, so that the address sanitizer sees every byte too many. The result is
+ * checked and printed; returns false and the message if it fails. */
 static bool parse(Bytes file, FailTrap *t)
 {
     uint8_t *volatile copy = malloc(file.n ? file.n : 1);
@@ -73,16 +74,26 @@ static void test_read(uint32_t version, uint32_t alignment)
     Bytes file = gw_finish(&w);
     Arena *a = arena_create();
     Gguf *g = gguf_parse(a, "t.gguf", file);
-    CHECK(g->version == version && g->alignment == (alignment ? alignment : 32), "%u %u", g->version, g->alignment);
+    CHECK(g->version == version && g->alignment == (alignment ? alignment : 32), "%u %u",
+          g->version, g->alignment);
     CHECK(g->n_tensors == 3 && g->n_parts == 1 && g->file_bytes == file.n, "%zu", g->n_tensors);
-    CHECK(gguf_uint(g, "u8", 0) == 200 && gguf_uint(g, "u16", 0) == 60000 && gguf_uint(g, "u32", 0) == 4000000000u, "uint");
+    CHECK(gguf_uint(g, "u8", 0) == 200 && gguf_uint(g, "u16", 0) == 60000 &&
+              gguf_uint(g, "u32", 0) == 4000000000u,
+          "uint");
     CHECK(gguf_uint(g, "u64", 0) == UINT64_MAX && gguf_uint(g, "absent", 77) == 77, "uint");
-    CHECK(gguf_number(gguf_find(g, "i8"), 0) == -5 && gguf_number(gguf_find(g, "i16"), 0) == -300, "small");
-    CHECK(gguf_number(gguf_find(g, "i32"), 0) == -70000 && gguf_number(gguf_find(g, "i64"), 0) == -5e9, "signed");
+    CHECK(gguf_number(gguf_find(g, "i8"), 0) == -5 && gguf_number(gguf_find(g, "i16"), 0) == -300,
+          "small");
+    CHECK(gguf_number(gguf_find(g, "i32"), 0) == -70000 &&
+              gguf_number(gguf_find(g, "i64"), 0) == -5e9,
+          "signed");
     CHECK(gguf_float(g, "f32", 0) == (double)1e-5f && gguf_float(g, "f64", 0) == 0.1, "float");
-    CHECK(gguf_float(g, "u8", 0) == 200 && gguf_float(g, "absent", 0.5) == 0.5, "float of int, absent");
-    CHECK(gguf_bool(g, "yes", false) && gguf_bool(g, "odd_bool", false) && gguf_bool(g, "absent", true), "bool");
-    GgufString s = gguf_string(g, "general.architecture", NULL), none = gguf_string(g, "absent", "x");
+    CHECK(gguf_float(g, "u8", 0) == 200 && gguf_float(g, "absent", 0.5) == 0.5,
+          "float of int, absent");
+    CHECK(gguf_bool(g, "yes", false) && gguf_bool(g, "odd_bool", false) &&
+              gguf_bool(g, "absent", true),
+          "bool");
+    GgufString s = gguf_string(g, "general.architecture", NULL),
+               none = gguf_string(g, "absent", "x");
     CHECK(s.n == 5 && !memcmp(s.s, "llama", 5) && none.n == 1 && none.s[0] == 'x', "string");
     const GgufKv *words = gguf_find(g, "words"), *numbers = gguf_find(g, "numbers");
     CHECK(words->n == 3 && words->strings[2].n == 6 && words->strings[1].n == 0, "strings");
@@ -91,7 +102,8 @@ static void test_read(uint32_t version, uint32_t alignment)
     float two;
     memcpy(&two, t->data + 4, 4);
     CHECK(two == 2 && t->bytes == 20 && t->n_dims == 1 && t->ne[1] == 1, "tensor data");
-    CHECK(e->n_dims == 4 && e->ne[3] == 2 && e->bytes == 34 * 12 && !gguf_tensor(g, "nor"), "tensor shape");
+    CHECK(e->n_dims == 4 && e->ne[3] == 2 && e->bytes == 34 * 12 && !gguf_tensor(g, "nor"),
+          "tensor shape");
     CHECK(gguf_tensor(g, "blk.0.w") == &g->tensors[0] && !gguf_find(g, "norm"), "find");
     arena_destroy(a);
     gw_free(&w);
@@ -107,13 +119,19 @@ static void test_header(void)
            "t.gguf: this is a Git LFS pointer, not the model itself; fetch it with `git lfs pull`");
     expect((Bytes){(const uint8_t *)"PK\3\4xxxxxxxxxxxxxxxxxxxxxxxxxx", 30},
            "t.gguf: not a GGUF file: it starts with 'PK\\x03\\x04', expected 'GGUF'");
-    expect((Bytes){(const uint8_t *)"GG", 2}, "t.gguf: not a GGUF file: it starts with 'GG', expected 'GGUF'");
+    expect((Bytes){(const uint8_t *)"GG", 2},
+           "t.gguf: not a GGUF file: it starts with 'GG', expected 'GGUF'");
     expect((Bytes){(const uint8_t *)"GGUF\3\0\0\0", 8},
            "t.gguf: 8 bytes are too few for a GGUF header of 24; the file is truncated");
-    static const struct { uint32_t version; const char *message; } versions[] = {
-        {1, "t.gguf: GGUF version 1 is obsolete; qcc reads versions 2 and 3, convert the model again"},
+    static const struct {
+        uint32_t version;
+        const char *message;
+    } versions[] = {
+        {1,
+         "t.gguf: GGUF version 1 is obsolete; qcc reads versions 2 and 3, convert the model again"},
         {4, "t.gguf: GGUF version 4 is unknown; qcc reads versions 2 and 3"},
-        {0x03000000, "t.gguf: the file is big-endian; qcc reads little-endian GGUF only, convert it first"},
+        {0x03000000,
+         "t.gguf: the file is big-endian; qcc reads little-endian GGUF only, convert it first"},
     };
     for (int i = 0; i < 3; i++) {
         GgufWriter w = {.version = versions[i].version};
@@ -129,13 +147,20 @@ static void test_header(void)
 
 static void test_counts(void)
 {
-    static const struct { uint64_t kv, tensors; const char *message; } lies[] = {
-        {1, 0, "t.gguf: the header promises 1 metadata entries and 0 tensors, more than 0 bytes can hold; the file is"
-               " truncated or damaged"},
-        {0, 1, "t.gguf: the header promises 0 metadata entries and 1 tensors, more than 0 bytes can hold; the file is"
-               " truncated or damaged"},
-        {UINT64_MAX, UINT64_MAX, "t.gguf: the header promises 18446744073709551615 metadata entries and"
-                                 " 18446744073709551615 tensors, more than 0 bytes can hold; the file is truncated or damaged"},
+    static const struct {
+        uint64_t kv, tensors;
+        const char *message;
+    } lies[] = {
+        {1, 0,
+         "t.gguf: the header promises 1 metadata entries and 0 tensors, more than 0 bytes can "
+         "hold; the file is truncated or damaged"},
+        {0, 1,
+         "t.gguf: the header promises 0 metadata entries and 1 tensors, more than 0 bytes can "
+         "hold; the file is truncated or damaged"},
+        {UINT64_MAX, UINT64_MAX,
+         "t.gguf: the header promises 18446744073709551615 metadata entries and "
+         "18446744073709551615 tensors, more than 0 bytes can hold; the file is truncated or "
+         "damaged"},
     };
     for (int i = 0; i < 3; i++) {
         GgufWriter w = {.more_kv = lies[i].kv, .more_tensors = lies[i].tensors};
@@ -162,7 +187,10 @@ static void nul_key(GgufWriter *w)
     gw_raw_key(w, "a\0b", 3, GGUF_U32);
     gw_put_int(&w->kv, 1, 4);
 }
-static void same_key(GgufWriter *w) { gw_u32(w, "same", 1), gw_u32(w, "other", 1), gw_u32(w, "same", 2); }
+static void same_key(GgufWriter *w)
+{
+    gw_u32(w, "same", 1), gw_u32(w, "other", 1), gw_u32(w, "same", 2);
+}
 static void value_type(GgufWriter *w)
 {
     gw_raw_key(w, "k\n", 2, 13);
@@ -185,7 +213,8 @@ static void alignment_large(GgufWriter *w) { gw_u32(w, "general.alignment", 1u <
 static void no_name(GgufWriter *w) { gw_tensor(w, "", 0, 1, NE(1), NULL, 4); }
 static void long_name(GgufWriter *w)
 {
-    gw_tensor(w, "abcdefghijklmnopqrstuvwxyzabcdefghijklmnopqrstuvwxyzabcdefghijkl", 0, 1, NE(1), NULL, 4);
+    gw_tensor(w, "abcdefghijklmnopqrstuvwxyzabcdefghijklmnopqrstuvwxyzabcdefghijkl", 0, 1, NE(1),
+              NULL, 4);
 }
 static void nul_name(GgufWriter *w) { gw_raw_tensor(w, "a\0b", 3, 0, 1, NE(1), 0); }
 static void same_name(GgufWriter *w)
@@ -196,14 +225,29 @@ static void same_name(GgufWriter *w)
 static void no_dims(GgufWriter *w) { gw_tensor(w, "x", 0, 0, NULL, NULL, 40); }
 static void five_dims(GgufWriter *w) { gw_tensor(w, "x", 0, 5, NE(1, 1, 1, 1, 1), NULL, 4); }
 static void no_elements(GgufWriter *w) { gw_tensor(w, "x", 0, 2, NE(4, 0), NULL, 4); }
-static void many_elements(GgufWriter *w) { gw_tensor(w, "x", 0, 3, NE(1u << 31, 1u << 31, 2), NULL, 4); }
-static void many_bytes(GgufWriter *w) { gw_tensor(w, "x", 28, 2, NE(1ull << 31, 1ull << 31), NULL, 4); }
+static void many_elements(GgufWriter *w)
+{
+    gw_tensor(w, "x", 0, 3, NE(1u << 31, 1u << 31, 2), NULL, 4);
+}
+static void many_bytes(GgufWriter *w)
+{
+    gw_tensor(w, "x", 28, 2, NE(1ull << 31, 1ull << 31), NULL, 4);
+}
 static void removed_type(GgufWriter *w) { gw_tensor(w, "x", 36, 1, NE(32), NULL, 64); }
 static void internal_type(GgufWriter *w) { gw_tensor(w, "x", 9, 1, NE(32), NULL, 64); }
 static void unknown_type(GgufWriter *w) { gw_tensor(w, "x", 43, 1, NE(32), NULL, 64); }
-static void row_length(GgufWriter *w) { gw_tensor(w, "blk.0.attn_q.weight", 12, 2, NE(100, 2), NULL, 144); }
-static void odd_offset(GgufWriter *w) { gw_raw_tensor(w, "x", 1, 0, 1, NE(1), 4), gw_put(&w->data, NULL, 64); }
-static void far_offset(GgufWriter *w) { gw_raw_tensor(w, "x", 1, 0, 1, NE(1), -(uint64_t)32), gw_put(&w->data, NULL, 64); }
+static void row_length(GgufWriter *w)
+{
+    gw_tensor(w, "blk.0.attn_q.weight", 12, 2, NE(100, 2), NULL, 144);
+}
+static void odd_offset(GgufWriter *w)
+{
+    gw_raw_tensor(w, "x", 1, 0, 1, NE(1), 4), gw_put(&w->data, NULL, 64);
+}
+static void far_offset(GgufWriter *w)
+{
+    gw_raw_tensor(w, "x", 1, 0, 1, NE(1), -(uint64_t)32), gw_put(&w->data, NULL, 64);
+}
 static void short_data(GgufWriter *w) { gw_tensor(w, "x", 0, 1, NE(20), NULL, 79); }
 static void no_data(GgufWriter *w) { gw_raw_tensor(w, "x", 1, 0, 1, NE(1), 0); }
 static void overlap(GgufWriter *w)
@@ -224,9 +268,18 @@ static void infinite_scale(GgufWriter *w)
     gw_tensor(w, "x", 12, 2, NE(512, 2), NULL, 4 * 144);
     w->data.p[3 * 144 + 3] = 0x7c; /* dmin of the last block */
 }
-static void nan_weight(GgufWriter *w) { gw_tensor(w, "x", 0, 1, NE(2), (uint32_t[]){0, 0xffc00000}, 8); }
-static void infinite_f16(GgufWriter *w) { gw_tensor(w, "x", 1, 2, NE(1, 2), (uint16_t[]){0x7bff, 0xfc00}, 4); }
-static void infinite_bf16(GgufWriter *w) { gw_tensor(w, "x", 30, 2, NE(1, 2), (uint16_t[]){0x7f7f, 0x7f80}, 4); }
+static void nan_weight(GgufWriter *w)
+{
+    gw_tensor(w, "x", 0, 1, NE(2), (uint32_t[]){0, 0xffc00000}, 8);
+}
+static void infinite_f16(GgufWriter *w)
+{
+    gw_tensor(w, "x", 1, 2, NE(1, 2), (uint16_t[]){0x7bff, 0xfc00}, 4);
+}
+static void infinite_bf16(GgufWriter *w)
+{
+    gw_tensor(w, "x", 30, 2, NE(1, 2), (uint16_t[]){0x7f7f, 0x7f80}, 4);
+}
 static void iq1_m_scale(GgufWriter *w)
 {
     gw_tensor(w, "x", 29, 1, NE(256), NULL, 56);
@@ -244,59 +297,72 @@ static void nvfp4_scale(GgufWriter *w)
     w->data.p[3] = 0x7f;
 }
 
-static const struct { void (*build)(GgufWriter *); const char *message; } refused[] = {
-    {long_string, "metadata key 'a': 18446744073709551615 bytes are needed at byte 45 but the file ends at byte 46; it is"
-                  " truncated or damaged"},
-    {long_key, "metadata key 1 of 1: 9187201950435737471 bytes are needed at byte 32 but the file ends at byte 46; it is"
-               " truncated or damaged"},
+static const struct {
+    void (*build)(GgufWriter *);
+    const char *message;
+} refused[] = {
+    {long_string, "metadata key 'a': 18446744073709551615 bytes are needed at byte 45 but the file "
+                  "ends at byte 46; it is truncated or damaged"},
+    {long_key, "metadata key 1 of 1: 9187201950435737471 bytes are needed at byte 32 but the file "
+               "ends at byte 46; it is truncated or damaged"},
     {empty_key, "metadata key 2 of 2: the key is empty" DAMAGED},
     {nul_key, "metadata key 'a\\x00b': the key holds a NUL byte" DAMAGED},
     {same_key, "metadata key 'same' occurs twice" DAMAGED},
     {value_type, "metadata key 'k\\x0A': unknown type 13 of the value; expected 0..12" DAMAGED},
-    {element_type, "metadata key 'k': unknown type 13 of the array's elements; expected 0..12" DAMAGED},
+    {element_type,
+     "metadata key 'k': unknown type 13 of the array's elements; expected 0..12" DAMAGED},
     {nested_array, "metadata key 'k': arrays of arrays are not supported"},
-    {long_array, "metadata key 'k': an array of 3 elements (u32) is longer than the 8 bytes that are left; the file is"
-                 " truncated or damaged"},
-    {huge_array, "metadata key 'k': an array of 2305843009213693953 elements (u64) is longer than the 16 bytes that are"
-                 " left; the file is truncated or damaged"},
-    {long_strings, "metadata key 'k': an array of 3 elements (string) is longer than the 20 bytes that are left; the file"
-                   " is truncated or damaged"},
-    {array_string, "metadata key 'k': 200 bytes are needed at byte 66 but the file ends at byte 67; it is truncated or"
-                   " damaged"},
+    {long_array, "metadata key 'k': an array of 3 elements (u32) is longer than the 8 bytes that "
+                 "are left; the file is truncated or damaged"},
+    {huge_array, "metadata key 'k': an array of 2305843009213693953 elements (u64) is longer than "
+                 "the 16 bytes that are left; the file is truncated or damaged"},
+    {long_strings, "metadata key 'k': an array of 3 elements (string) is longer than the 20 bytes "
+                   "that are left; the file is truncated or damaged"},
+    {array_string, "metadata key 'k': 200 bytes are needed at byte 66 but the file ends at byte "
+                   "67; it is truncated or damaged"},
     {alignment_type, "metadata key 'general.alignment' is of type u64; expected u32" DAMAGED},
-    {alignment_zero, "metadata key 'general.alignment' is 0; expected a power of two up to 1048576" DAMAGED},
-    {alignment_odd, "metadata key 'general.alignment' is 48; expected a power of two up to 1048576" DAMAGED},
-    {alignment_large, "metadata key 'general.alignment' is 2097152; expected a power of two up to 1048576" DAMAGED},
+    {alignment_zero,
+     "metadata key 'general.alignment' is 0; expected a power of two up to 1048576" DAMAGED},
+    {alignment_odd,
+     "metadata key 'general.alignment' is 48; expected a power of two up to 1048576" DAMAGED},
+    {alignment_large,
+     "metadata key 'general.alignment' is 2097152; expected a power of two up to 1048576" DAMAGED},
     {no_name, "tensor 1 of 1: the name is empty" DAMAGED},
-    {long_name, "tensor 'abcdefghijklmnopqrstuvwxyzabcdefghijklmnopqrstuvwxyzabcdefghijkl': the name has 64 bytes; expected"
-                " at most 63" DAMAGED},
+    {long_name, "tensor 'abcdefghijklmnopqrstuvwxyzabcdefghijklmnopqrstuvwxyzabcdefghijkl': the "
+                "name has 64 bytes; expected at most 63" DAMAGED},
     {nul_name, "tensor 'a\\x00b': the name holds a NUL byte" DAMAGED},
     {same_name, "tensor 'x' occurs twice" DAMAGED},
     {no_dims, "tensor 'x': 0 dimensions; expected 1 to 4" DAMAGED},
     {five_dims, "tensor 'x': 5 dimensions; expected 1 to 4" DAMAGED},
     {no_elements, "tensor 'x': the shape 4 x 0 has no elements; expected at least one"},
-    {many_elements, "tensor 'x': the shape 2147483648 x 2147483648 x 2 has more than 2^63 elements" DAMAGED},
-    {many_bytes, "tensor 'x': the shape 2147483648 x 2147483648 does not fit in 64 bits as F64" DAMAGED},
-    {removed_type, "tensor 'x': type 36 (IQ4_NL_4_4, removed from the format) cannot be read; convert or quantize the model"
-                   " again"},
-    {internal_type, "tensor 'x': type 9 (Q8_1, internal to inference engines) cannot be read; convert or quantize the model"
-                    " again"},
+    {many_elements,
+     "tensor 'x': the shape 2147483648 x 2147483648 x 2 has more than 2^63 elements" DAMAGED},
+    {many_bytes,
+     "tensor 'x': the shape 2147483648 x 2147483648 does not fit in 64 bits as F64" DAMAGED},
+    {removed_type, "tensor 'x': type 36 (IQ4_NL_4_4, removed from the format) cannot be read; "
+                   "convert or quantize the model again"},
+    {internal_type, "tensor 'x': type 9 (Q8_1, internal to inference engines) cannot be read; "
+                    "convert or quantize the model again"},
     {unknown_type, "tensor 'x': type 43 is unknown; the file needs a newer qcc, or is damaged"},
-    {row_length, "tensor 'blk.0.attn_q.weight': row length 100 is not a multiple of Q4_K's block of 256" DAMAGED},
+    {row_length, "tensor 'blk.0.attn_q.weight': row length 100 is not a multiple of Q4_K's block "
+                 "of 256" DAMAGED},
     {odd_offset, "tensor 'x': offset 4 is not a multiple of the alignment 32" DAMAGED},
-    {far_offset, "tensor 'x': 4 bytes at offset 18446744073709551584 reach beyond the end of the file (data starts at byte"
-                 " 64, the file has 128); it is truncated, download it again"},
-    {short_data, "tensor 'x': 80 bytes at offset 0 reach beyond the end of the file (data starts at byte 64, the file has"
-                 " 143); it is truncated, download it again"},
-    {no_data, "tensor 'x': 4 bytes at offset 0 reach beyond the end of the file (data starts at byte 64, the file has 57);"
-              " it is truncated, download it again"},
+    {far_offset,
+     "tensor 'x': 4 bytes at offset 18446744073709551584 reach beyond the end of the file (data "
+     "starts at byte 64, the file has 128); it is truncated, download it again"},
+    {short_data, "tensor 'x': 80 bytes at offset 0 reach beyond the end of the file (data starts "
+                 "at byte 64, the file has 143); it is truncated, download it again"},
+    {no_data, "tensor 'x': 4 bytes at offset 0 reach beyond the end of the file (data starts at "
+              "byte 64, the file has 57); it is truncated, download it again"},
     {overlap, "tensors 'early' and 'late' overlap" DAMAGED},
     {same_place, "tensors 'a' and 'b' overlap" DAMAGED},
     {part_in_memory, "this is one part of a split model; a model in memory must be whole"},
-    {infinite_scale, "tensor 'x': the scale at row 1, column 256 is infinite or not a number" DAMAGED},
+    {infinite_scale,
+     "tensor 'x': the scale at row 1, column 256 is infinite or not a number" DAMAGED},
     {nan_weight, "tensor 'x': the weight at row 0, column 1 is infinite or not a number" DAMAGED},
     {infinite_f16, "tensor 'x': the weight at row 1, column 0 is infinite or not a number" DAMAGED},
-    {infinite_bf16, "tensor 'x': the weight at row 1, column 0 is infinite or not a number" DAMAGED},
+    {infinite_bf16,
+     "tensor 'x': the weight at row 1, column 0 is infinite or not a number" DAMAGED},
     {iq1_m_scale, "tensor 'x': the scale at row 0, column 0 is infinite or not a number" DAMAGED},
     {mxfp4_scale, "tensor 'x': the scale at row 0, column 0 is infinite or not a number" DAMAGED},
     {nvfp4_scale, "tensor 'x': the scale at row 0, column 0 is infinite or not a number" DAMAGED},
@@ -314,7 +380,8 @@ static void test_refused(void)
     }
 }
 
-/* No beginning of a good file crashes the reader, and none but the whole is a good file (data at its end counts). */
+/* No beginning of a good file crashes the reader, and none but the whole is a good file (data at
+ * its end counts). */
 static void test_truncated(void)
 {
     GgufWriter w = {0};
@@ -336,7 +403,8 @@ static void expect_access(const Gguf *g, int which, const char *message)
 {
     FailTrap t;
     if (fail_catch(&t)) {
-        CHECK(!strcmp(t.message, message) && t.kind == FAIL_USER, "\n  expected %s\n  found    %s", message, t.message);
+        CHECK(!strcmp(t.message, message) && t.kind == FAIL_USER, "\n  expected %s\n  found    %s",
+              message, t.message);
         return;
     }
     switch (which) {
@@ -421,7 +489,8 @@ static void test_print(void)
     gw_free(&w);
 }
 
-/* Every allocation fails once; each time the failure is an environment failure, and nothing leaks or crashes. */
+/* Every allocation fails once; each time the failure is an environment failure, and nothing leaks
+ * or crashes. */
 static void test_faults(void)
 {
     GgufWriter w = {0};
@@ -433,7 +502,9 @@ static void test_faults(void)
         arena_fail_after(n);
         good = parse(file, &t);
         arena_fail_after(0);
-        if (!good) CHECK(t.kind == FAIL_ENVIRONMENT && strstr(t.message, "out of memory"), "%u: %s", n, t.message);
+        if (!good)
+            CHECK(t.kind == FAIL_ENVIRONMENT && strstr(t.message, "out of memory"), "%u: %s", n,
+                  t.message);
     }
     CHECK(n > 20 && n < 10000, "%u allocations", n);
     gw_free(&w);
@@ -452,7 +523,8 @@ static const char *in_dir(const char *name)
     return path[turn];
 }
 
-/* Part `no` (from 0) of `count`, saying that the model has n_tensors, with one tensor of that name unless NULL. */
+/* Part `no` (from 0) of `count`, saying that the model has n_tensors, with one tensor of that name
+ * unless NULL. */
 static void write_part(const char *name, int no, int count, int n_tensors, const char *tensor)
 {
     GgufWriter w = {.alignment = no ? 0 : 64};
@@ -477,8 +549,10 @@ static void open_split(const char *name, const char *message)
     if (!fail_catch(&t)) {
         Gguf *g = gguf_open(a, in_dir(name));
         float x[2];
-        CHECK(g->n_parts == 3 && g->n_tensors == 2 && gguf_find(g, "general.architecture"), "%s", name);
-        CHECK(!strcmp(g->tensors[0].name, "one") && gguf_tensor(g, "two") == &g->tensors[1], "%s", name);
+        CHECK(g->n_parts == 3 && g->n_tensors == 2 && gguf_find(g, "general.architecture"), "%s",
+              name);
+        CHECK(!strcmp(g->tensors[0].name, "one") && gguf_tensor(g, "two") == &g->tensors[1], "%s",
+              name);
         memcpy(&x[0], g->tensors[0].data, 4);
         memcpy(&x[1], g->tensors[1].data, 4);
         CHECK(x[0] == 1 && x[1] == 2 && g->alignment == 64, "data of %s", name);
@@ -488,7 +562,8 @@ static void open_split(const char *name, const char *message)
     } else {
         char expected[1024];
         snprintf(expected, sizeof expected, "%s/%s", dir, message ? message : "nothing");
-        CHECK(!strcmp(t.message, expected) && t.kind == FAIL_USER, "\n  expected %s\n  found    %s", expected, t.message);
+        CHECK(!strcmp(t.message, expected) && t.kind == FAIL_USER, "\n  expected %s\n  found    %s",
+              expected, t.message);
     }
     arena_destroy(a);
 }
@@ -497,8 +572,8 @@ static void test_split(void)
 {
     write_part("m-00001-of-00003.gguf", 0, 3, 2, NULL);
     write_part("m-00002-of-00003.gguf", 1, 3, 2, "one");
-    open_split("m-00001-of-00003.gguf",
-               "m-00003-of-00003.gguf: part 3 of 3 of the model is missing; all parts must be in one directory");
+    open_split("m-00001-of-00003.gguf", "m-00003-of-00003.gguf: part 3 of 3 of the model is "
+                                        "missing; all parts must be in one directory");
     write_part("m-00003-of-00003.gguf", 2, 3, 2, "two");
     open_split("m-00001-of-00003.gguf", NULL);
     open_split("m-00002-of-00003.gguf", NULL);
@@ -506,23 +581,26 @@ static void test_split(void)
     write_part("m-00003-of-00003.gguf", 2, 3, 2, "one");
     open_split("m-00002-of-00003.gguf", "m-00001-of-00003.gguf: tensor 'one' occurs twice" DAMAGED);
     write_part("m-00003-of-00003.gguf", 2, 3, 3, "two");
-    open_split("m-00001-of-00003.gguf", "m-00003-of-00003.gguf: the parts have 2 tensors together; metadata key"
-                                        " 'split.tensors.count' says 3");
+    open_split("m-00001-of-00003.gguf", "m-00003-of-00003.gguf: the parts have 2 tensors together; "
+                                        "metadata key 'split.tensors.count' says 3");
     write_part("m-00003-of-00003.gguf", 1, 3, 2, "two");
-    open_split("m-00001-of-00003.gguf", "m-00003-of-00003.gguf: metadata keys say split.no 1 of split.count 3; expected 2 of"
-                                        " 3; the file belongs to another model or is named wrongly");
+    open_split("m-00001-of-00003.gguf",
+               "m-00003-of-00003.gguf: metadata keys say split.no 1 of split.count 3; expected 2 "
+               "of 3; the file belongs to another model or is named wrongly");
     write_part("renamed.gguf", 1, 3, 2, "one");
-    open_split("renamed.gguf", "renamed.gguf: this is part 2 of 3 of a split model, but its name does not end in"
-                               " '-00002-of-00003.gguf', so that the other parts cannot be found; give the parts the names"
-                               " they were published with");
+    open_split("renamed.gguf",
+               "renamed.gguf: this is part 2 of 3 of a split model, but its name does not end in "
+               "'-00002-of-00003.gguf', so that the other parts cannot be found; give the parts "
+               "the names they were published with");
     write_part("n-00004-of-00003.gguf", 3, 3, 2, "one");
     open_split("n-00004-of-00003.gguf",
                "n-00004-of-00003.gguf: metadata key 'split.no' is not below 'split.count' 3");
     open_split("absent.gguf", "absent.gguf: cannot open: No such file or directory");
     file_mkdirs(in_dir("folder"));
     open_split("folder", "folder: cannot read: Is a directory");
-    static const char *const files[] = {"m-00001-of-00003.gguf", "m-00002-of-00003.gguf", "m-00003-of-00003.gguf",
-                                        "renamed.gguf", "n-00004-of-00003.gguf"};
+    static const char *const files[] = {"m-00001-of-00003.gguf", "m-00002-of-00003.gguf",
+                                        "m-00003-of-00003.gguf", "renamed.gguf",
+                                        "n-00004-of-00003.gguf"};
     for (int i = 0; i < 5; i++) CHECK(!unlink(in_dir(files[i])), "%s", files[i]);
     rmdir(in_dir("folder"));
 }
@@ -557,8 +635,10 @@ static int check_folder(const char *path)
         if (e->d_name[0] == '.') continue;
         snprintf(file, sizeof file, "%s/%s", path, e->d_name);
         size_t len = strlen(file);
-        if (stat(file, &st) == 0 && S_ISDIR(st.st_mode)) n += check_folder(file);
-        else if (len > 5 && !strcmp(file + len - 5, ".gguf")) check_file(file), n++;
+        if (stat(file, &st) == 0 && S_ISDIR(st.st_mode))
+            n += check_folder(file);
+        else if (len > 5 && !strcmp(file + len - 5, ".gguf"))
+            check_file(file), n++;
     }
     closedir(d);
     return n;

@@ -1,4 +1,5 @@
-/* Hyper-parameters: defaults, per-layer values, every refusal with its exact words, the models at hand. */
+/* Hyper-parameters: defaults, per-layer values, every refusal with its exact words, the models at
+ * hand. */
 #define _POSIX_C_SOURCE 200809L
 #include "../../compiler/model.h"
 #include "check.h"
@@ -55,14 +56,17 @@ static void test_defaults(void)
     CHECK(m->n_head[2] == 4 && m->n_head_kv[2] == 4 && m->n_ff[2] == 0, "per layer");
     CHECK(m->head_dim == 16 && m->head_dim_v == 16 && m->n_rot == 16, "heads");
     CHECK(m->rope_base == 10000 && !strcmp(m->rope_scaling, "none") && m->rope_factor == 0, "rope");
-    CHECK(m->rope_n_ctx_orig == 512 && m->rope_attn_factor == 1 && m->norm_eps == 1e-3f, "rope, norm");
+    CHECK(m->rope_n_ctx_orig == 512 && m->rope_attn_factor == 1 && m->norm_eps == 1e-3f,
+          "rope, norm");
     CHECK(m->n_expert == 0 && m->n_expert_used == 0, "experts");
     CHECK(model_need(m, "token_embd.weight")->ne[1] == 7, "need");
     FailTrap t;
     if (fail_catch(&t))
-        CHECK(!strcmp(t.message, "dir/tiny.gguf: tensor 'output.weight' is missing; a model of architecture 'llama' needs it"),
+        CHECK(!strcmp(t.message, "dir/tiny.gguf: tensor 'output.weight' is missing; a model of "
+                                 "architecture 'llama' needs it"),
               "%s", t.message);
-    else model_need(m, "output.weight"), CHECK(false, "found");
+    else
+        model_need(m, "output.weight"), CHECK(false, "found");
     arena_destroy(a);
     gw_free(&w);
 }
@@ -113,9 +117,18 @@ static void no_layers(GgufWriter *w)
     gw_u32(w, "llama.embedding_length", 64);
     gw_u32(w, "llama.block_count", 0);
 }
-static void all_drafting(GgufWriter *w) { build_least(w), gw_u32(w, "llama.nextn_predict_layers", 3); }
-static void tokens_type(GgufWriter *w) { build_least(w), gw_string(w, "tokenizer.ggml.tokens", "x"); }
-static void no_tokens(GgufWriter *w) { build_least(w), gw_strings(w, "tokenizer.ggml.tokens", 0, NULL); }
+static void all_drafting(GgufWriter *w)
+{
+    build_least(w), gw_u32(w, "llama.nextn_predict_layers", 3);
+}
+static void tokens_type(GgufWriter *w)
+{
+    build_least(w), gw_string(w, "tokenizer.ggml.tokens", "x");
+}
+static void no_tokens(GgufWriter *w)
+{
+    build_least(w), gw_strings(w, "tokenizer.ggml.tokens", 0, NULL);
+}
 static void vocab_shape(GgufWriter *w)
 {
     build_least(w);
@@ -143,18 +156,36 @@ static void heads_groups(GgufWriter *w)
     gw_u32(w, "llama.attention.head_count", 4);
     gw_u32(w, "llama.attention.head_count_kv", 3);
 }
-static void heads_many(GgufWriter *w) { build_least(w), gw_u32(w, "llama.attention.head_count", 100000); }
-static void heads_uneven(GgufWriter *w) { build_least(w), gw_u32(w, "llama.attention.head_count", 5); }
-static void head_dim_type(GgufWriter *w) { build_least(w), gw_f32(w, "llama.attention.key_length", 32); }
+static void heads_many(GgufWriter *w)
+{
+    build_least(w), gw_u32(w, "llama.attention.head_count", 100000);
+}
+static void heads_uneven(GgufWriter *w)
+{
+    build_least(w), gw_u32(w, "llama.attention.head_count", 5);
+}
+static void head_dim_type(GgufWriter *w)
+{
+    build_least(w), gw_f32(w, "llama.attention.key_length", 32);
+}
 static void rot_odd(GgufWriter *w)
 {
     build_least(w);
     gw_u32(w, "llama.attention.head_count", 4);
     gw_u32(w, "llama.rope.dimension_count", 18);
 }
-static void rope_base_nan(GgufWriter *w) { build_least(w), gw_f64(w, "llama.rope.freq_base", 0.0 / 0.0); }
-static void rope_type(GgufWriter *w) { build_least(w), gw_string(w, "llama.rope.scaling.type", "su"); }
-static void eps_negative(GgufWriter *w) { build_least(w), gw_f32(w, "llama.attention.layer_norm_rms_epsilon", -1); }
+static void rope_base_nan(GgufWriter *w)
+{
+    build_least(w), gw_f64(w, "llama.rope.freq_base", 0.0 / 0.0);
+}
+static void rope_type(GgufWriter *w)
+{
+    build_least(w), gw_string(w, "llama.rope.scaling.type", "su");
+}
+static void eps_negative(GgufWriter *w)
+{
+    build_least(w), gw_f32(w, "llama.attention.layer_norm_rms_epsilon", -1);
+}
 static void experts_unused(GgufWriter *w) { build_least(w), gw_u32(w, "llama.expert_count", 4); }
 static void experts_many(GgufWriter *w) { build_least(w), gw_u32(w, "llama.expert_count", 1025); }
 static void experts_differ(GgufWriter *w)
@@ -164,32 +195,48 @@ static void experts_differ(GgufWriter *w)
     gw_array(w, "llama.expert_used_count", GGUF_U32, 3, (uint32_t[]){2, 1, 2}, 12);
 }
 
-static const struct { void (*build)(GgufWriter *); const char *message; } refused[] = {
+static const struct {
+    void (*build)(GgufWriter *);
+    const char *message;
+} refused[] = {
     {nothing, "metadata key 'general.architecture' is missing; this is not a language model"},
-    {arch_path, "metadata key 'general.architecture' is '../x'; expected letters, digits, '-' and '_'"},
+    {arch_path,
+     "metadata key 'general.architecture' is '../x'; expected letters, digits, '-' and '_'"},
     {arch_number, "metadata key 'general.architecture' is of type u32; expected a string"},
-    {adapter, "metadata key 'general.type' says that this is a file of kind 'adapter'; expected a whole 'model'"},
+    {adapter, "metadata key 'general.type' says that this is a file of kind 'adapter'; expected a "
+              "whole 'model'"},
     {no_context, "metadata key 'qwen3.context_length' is missing; a language model needs it"},
     {no_layers, "metadata key 'llama.block_count' is 0; expected 1 to 512"},
     {all_drafting, "metadata key 'llama.nextn_predict_layers' is 3; expected 0 to 2"},
     {tokens_type, "metadata key 'tokenizer.ggml.tokens' is not an array of strings"},
     {no_tokens, "metadata key 'tokenizer.ggml.tokens' has 0 tokens; expected 1 to 268435456"},
-    {vocab_shape, "tensor 'token_embd.weight' is 64 x 3; expected embedding length x vocabulary = 64 x 2"},
-    {heads_array, "metadata key 'llama.attention.head_count' has 2 elements; expected one for each of 3 layers"},
-    {heads_floats, "metadata key 'llama.attention.head_count' is an array of f32; expected integers"},
-    {heads_negative, "metadata key 'llama.attention.head_count' is -1 for layer 1; expected 0 to 16384"},
-    {heads_groups, "layer 0 has 4 heads and 3 key/value heads; the first must be a multiple of the second"},
+    {vocab_shape,
+     "tensor 'token_embd.weight' is 64 x 3; expected embedding length x vocabulary = 64 x 2"},
+    {heads_array,
+     "metadata key 'llama.attention.head_count' has 2 elements; expected one for each of 3 layers"},
+    {heads_floats,
+     "metadata key 'llama.attention.head_count' is an array of f32; expected integers"},
+    {heads_negative,
+     "metadata key 'llama.attention.head_count' is -1 for layer 1; expected 0 to 16384"},
+    {heads_groups,
+     "layer 0 has 4 heads and 3 key/value heads; the first must be a multiple of the second"},
     {heads_many, "metadata key 'llama.attention.head_count' is 100000; expected 0 to 16384"},
-    {heads_uneven, "metadata key 'llama.attention.key_length' is missing, and the embedding length 64 is not a multiple of"
-                   " the 5 heads"},
-    {head_dim_type, "metadata key 'llama.attention.key_length' is of type f32; expected a non-negative integer"},
-    {rot_odd, "metadata key 'llama.rope.dimension_count' is 18; expected an even number up to the head size 16"},
+    {heads_uneven, "metadata key 'llama.attention.key_length' is missing, and the embedding length "
+                   "64 is not a multiple of the 5 heads"},
+    {head_dim_type,
+     "metadata key 'llama.attention.key_length' is of type f32; expected a non-negative integer"},
+    {rot_odd, "metadata key 'llama.rope.dimension_count' is 18; expected an even number up to the "
+              "head size 16"},
     {rope_base_nan, "metadata key 'llama.rope.freq_base' is not a finite number"},
-    {rope_type, "metadata key 'llama.rope.scaling.type' is 'su'; expected none, linear, yarn or longrope"},
-    {eps_negative, "metadata key 'llama.attention.layer_norm_rms_epsilon' is -1; expected at least 0"},
-    {experts_unused, "metadata key 'llama.expert_used_count' is 0 of 4 experts; expected 1 to all of them, or 0 of 0"},
+    {rope_type,
+     "metadata key 'llama.rope.scaling.type' is 'su'; expected none, linear, yarn or longrope"},
+    {eps_negative,
+     "metadata key 'llama.attention.layer_norm_rms_epsilon' is -1; expected at least 0"},
+    {experts_unused, "metadata key 'llama.expert_used_count' is 0 of 4 experts; expected 1 to all "
+                     "of them, or 0 of 0"},
     {experts_many, "metadata key 'llama.expert_count' is 1025; expected 0 to 1024"},
-    {experts_differ, "metadata key 'llama.expert_used_count' differs between layers (2 and 1); this is not supported"},
+    {experts_differ, "metadata key 'llama.expert_used_count' differs between layers (2 and 1); "
+                     "this is not supported"},
 };
 
 static void expect(void (*build)(GgufWriter *), const char *message)
@@ -223,10 +270,12 @@ static Model *read_model(Arena *a, const char *name)
 
 static void test_real(void)
 {
-    static const char *const names[] = {"llama", "llama-bias", "llama-yarn", "llama3-ropefreqs", "mistral-nemo-style", "mixtral",
-                                        "qwen2", "qwen3", "qwen35", "qwen3moe", "gemma2", "gemma3", "gemma4", "gpt2", "phi3",
-                                        "bert", "deepseek2-v3", "gpt-oss", "granite", "lfm2", "mamba2", "olmo2", "smollm3",
-                                        "stablelm", "starcoder2", "gemma4-moe", "qwen3next"};
+    static const char *const names[] = {
+        "llama", "llama-bias", "llama-yarn", "llama3-ropefreqs", "mistral-nemo-style", "mixtral",
+        "qwen2", "qwen3", "qwen35", "qwen3moe", "gemma2", "gemma3", "gemma4", "gpt2", "phi3",
+        "bert", "deepseek2-v3", "gpt-oss", "granite", "lfm2", "mamba2", "olmo2", "smollm3",
+        "stablelm", "starcoder2", "gemma4-moe", "qwen3next",
+    };
     Arena *a = arena_create();
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         FailTrap t;
@@ -239,11 +288,16 @@ static void test_real(void)
         fail_pop(&t);
     }
     Model *m = read_model(a, "models/tiny-stories-3m-q8_0.gguf");
-    CHECK(!strcmp(m->name, "Tiny Stories 3M") && m->n_layer == 6 && m->n_embd == 256 && m->n_vocab == 2048, "%s", m->name);
-    CHECK(m->n_head[5] == 8 && m->n_head_kv[5] == 4 && m->n_ff[5] == 768 && m->head_dim == 32 && m->n_rot == 32, "heads");
+    CHECK(!strcmp(m->name, "Tiny Stories 3M") && m->n_layer == 6 && m->n_embd == 256 &&
+              m->n_vocab == 2048,
+          "%s", m->name);
+    CHECK(m->n_head[5] == 8 && m->n_head_kv[5] == 4 && m->n_ff[5] == 768 && m->head_dim == 32 &&
+              m->n_rot == 32,
+          "heads");
     CHECK(m->norm_eps == 1e-5f && m->rope_base == 10000 && m->n_ctx_train == 512, "norm, rope");
     m = read_model(a, "fixtures/models/llama-yarn.gguf");
-    CHECK(!strcmp(m->rope_scaling, "yarn") && m->rope_factor > 1 && m->rope_n_ctx_orig > 0, "%s", m->rope_scaling);
+    CHECK(!strcmp(m->rope_scaling, "yarn") && m->rope_factor > 1 && m->rope_n_ctx_orig > 0, "%s",
+          m->rope_scaling);
     arena_destroy(a);
 }
 
@@ -251,8 +305,11 @@ int main(void)
 {
     test_defaults();
     test_full();
-    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) expect(refused[i].build, refused[i].message);
-    if (check_shared()) test_real();
-    else SKIP("reading the models at hand: QCC_SHARED is not set");
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++)
+        expect(refused[i].build, refused[i].message);
+    if (check_shared())
+        test_real();
+    else
+        SKIP("reading the models at hand: QCC_SHARED is not set");
     return check_done();
 }
