@@ -1,6 +1,8 @@
-/* embed.h - the files that qcc ships inside its own binary: architectures, kernels, templates, the runtime's source.
+/* embed.h - the files that qcc ships inside its own binary: architectures, kernels, templates, the
+ * runtime's source.
  *
- * The table is C text written by tools/embed.c from the files themselves; a path is relative to the project's root
+ * The table is C text written by tools/embed.c from the files themselves; a path is relative to the
+ * project's root
  * ("compiler/arch/llama.lua"). */
 #ifndef QCC_EMBED_H
 #define QCC_EMBED_H

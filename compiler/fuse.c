@@ -1,6 +1,6 @@
-/* fuse.c - see fuse.h. One walk over the nodes in order. A node whose work is done inside another's step is `absorbed`
- * by it; every other node makes a step where it stands, so that inputs come first. A node that no rule takes is an
- * error that names it. */
+/* fuse.c - see fuse.h. One walk over the nodes in order. A node whose work is done inside another's
+ * step is `absorbed` by it; every other node makes a step where it stands, so that inputs come
+ * first. A node that no rule takes is an error that names it. */
 #include "fuse.h"
 #include <string.h>
 
@@ -24,8 +24,8 @@ static bool is_op(const Fuse *f, uint32_t i, GraphOp op) {
 
 _Noreturn static void refuse(const Fuse *f, uint32_t i, const char *why) {
     const GraphNode *n = node_at(f, i);
-    fail(FAIL_USER, "%s: %s (%s): %s; qcc has no step for that", f->graph->model->gguf->path, n->name,
-        graph_op_name(n->op), why);
+    fail(FAIL_USER, "%s: %s (%s): %s; qcc has no step for that", f->graph->model->gguf->path,
+        n->name, graph_op_name(n->op), why);
 }
 
 /* A product that only the node under construction reads. */
@@ -56,8 +56,14 @@ static Step *add_step(Fuse *f, StepKind kind, const char *name, int layer) {
     Program *p = f->program;
     p->step = arena_grow(f->arena, p->step, p->n_step, &f->cap_step, sizeof *p->step);
     Step *s = &p->step[p->n_step++];
-    *s = (Step){.kind = kind, .name = name, .layer = layer, .in = GRAPH_NONE, .residual = GRAPH_NONE,
-        .out = GRAPH_NONE, .factor = 1, .why = ""};
+    *s = (Step){.kind = kind,
+        .name = name,
+        .layer = layer,
+        .in = GRAPH_NONE,
+        .residual = GRAPH_NONE,
+        .out = GRAPH_NONE,
+        .factor = 1,
+        .why = ""};
     return s;
 }
 
@@ -66,9 +72,10 @@ static const char *step_name(const Fuse *f, int layer, const char *part) {
     return layer < 0 ? part : arena_printf(f->arena, "blk.%d.%s", layer, part);
 }
 
-/* The value that a node left; a norm leaves none, because it is done inside the steps that read it. */
+/* The value that a node left. A norm leaves none: it is done inside the steps that read it. */
 static uint32_t value_of(const Fuse *f, uint32_t i, uint32_t user) {
-    if (f->value[i] == GRAPH_NONE) refuse(f, user, "reads a value that exists inside another step only");
+    if (f->value[i] == GRAPH_NONE)
+        refuse(f, user, "reads a value that exists inside another step only");
     return f->value[i];
 }
 
@@ -88,7 +95,8 @@ static void set_input(const Fuse *f, Step *s, uint32_t linear) {
 static void add_matrix(const Fuse *f, Step *s, uint32_t linear) {
     const GraphNode *n = node_at(f, linear);
     ASSERT(s->n_matrix < STEP_MAX_MATRIX);
-    s->matrix[s->n_matrix++] = (Matrix){n->weight, n->bias, n->scale, format_of(f, linear), n->width};
+    s->matrix[s->n_matrix++] =
+        (Matrix){n->weight, n->bias, n->scale, format_of(f, linear), n->width};
 }
 
 /* One matrix, nothing around it. */
@@ -108,8 +116,8 @@ static uint32_t through_rope(const Fuse *f, uint32_t i) {
 
 static bool same_rotation(Rope a, const Rope *b) {
     a.n_head = b->n_head;
-    return a.head_dim == b->head_dim && a.n_rot == b->n_rot && a.halves == b->halves && a.base == b->base &&
-           a.freq_scale == b->freq_scale && a.ext_factor == b->ext_factor &&
+    return a.head_dim == b->head_dim && a.n_rot == b->n_rot && a.halves == b->halves &&
+           a.base == b->base && a.freq_scale == b->freq_scale && a.ext_factor == b->ext_factor &&
            a.attn_factor == b->attn_factor && a.beta_fast == b->beta_fast &&
            a.beta_slow == b->beta_slow && a.n_ctx_orig == b->n_ctx_orig && a.factors == b->factors;
 }
@@ -118,16 +126,20 @@ static bool same_rotation(Rope a, const Rope *b) {
 static const Rope *rotation_of(const Fuse *f, uint32_t attention) {
     const GraphNode *n = node_at(f, attention);
     bool q = is_op(f, n->in[0], OP_ROPE), k = is_op(f, n->in[1], OP_ROPE);
-    if (q != k || is_op(f, n->in[2], OP_ROPE)) refuse(f, attention, "only one of q and k is rotated");
+    if (q != k || is_op(f, n->in[2], OP_ROPE))
+        refuse(f, attention, "only one of q and k is rotated");
     if (!q) return NULL;
     const Rope *r = &node_at(f, n->in[0])->rope;
-    if (!same_rotation(*r, &node_at(f, n->in[1])->rope)) refuse(f, attention, "q and k are rotated differently");
-    if (r->head_dim != n->attention.head_dim) refuse(f, attention, "rotated heads have another size");
+    if (!same_rotation(*r, &node_at(f, n->in[1])->rope))
+        refuse(f, attention, "q and k are rotated differently");
+    if (r->head_dim != n->attention.head_dim)
+        refuse(f, attention, "rotated heads have another size");
     return r;
 }
 
 /* Fills columns of `out` with the products of linear[first .. last-1], which share a format. */
-static void add_qkv_run(Fuse *f, const uint32_t linear[3], uint32_t first, uint32_t last, uint32_t out) {
+static void add_qkv_run(
+    Fuse *f, const uint32_t linear[3], uint32_t first, uint32_t last, uint32_t out) {
     static const char letters[] = "qkv";
     int layer = node_at(f, linear[0])->layer;
     const char *part = arena_strndup(f->arena, letters + first, last - first);
@@ -148,7 +160,8 @@ static void fuse_attention(Fuse *f, uint32_t index) {
     uint32_t linear[3], width = 0;
     for (uint32_t i = 0; i < 3; i++) {
         linear[i] = through_rope(f, n->in[i]);
-        if (!is_own(f, linear[i], OP_LINEAR) || f->n_use[n->in[i]] != 1 || !same_input(f, linear[i], linear[0]))
+        if (!is_own(f, linear[i], OP_LINEAR) || f->n_use[n->in[i]] != 1 ||
+            !same_input(f, linear[i], linear[0]))
             refuse(f, index, "q, k, v must be products of one value, and read by nothing else");
         width += node_at(f, linear[i])->width;
     }
@@ -325,11 +338,14 @@ static void verify_step(const Program *p, const Step *s) {
     case STEP_EMBED: ASSERT(s->n_matrix == 1 && s->matrix[0].weight->ne[0] == out); break;
     case STEP_LINEAR: verify_linear(p, s); break;
     case STEP_ATTENTION:
-        ASSERT(in == (t->n_head + 2 * t->n_head_kv) * t->head_dim && out == t->n_head * t->head_dim);
+        ASSERT(
+            in == (t->n_head + 2 * t->n_head_kv) * t->head_dim && out == t->n_head * t->head_dim);
         break;
     case STEP_GATE: ASSERT(s->residual != GRAPH_NONE && in == out); break;
-    case STEP_MOE: ASSERT(s->moe.router && s->moe.gate->ne[0] == in && s->moe.down->ne[1] == out); break;
-    case N_STEP: ASSERT(!"a step's kind");
+    case STEP_MOE:
+        ASSERT(s->moe.router && s->moe.gate->ne[0] == in && s->moe.down->ne[1] == out);
+        break;
+    case N_STEP: fail_bug(__FILE__, __LINE__, "a step's kind");
     }
 }
 
@@ -340,7 +356,8 @@ void program_verify(const Program *p) {
     for (uint32_t i = 0; i < p->n_step; i++) {
         const Step *s = &p->step[i];
         ASSERT(s->kind < N_STEP && s->out < p->n_value);
-        ASSERT(s->in == GRAPH_NONE || (s->in < p->n_value && filled[s->in] == p->value[s->in].width));
+        ASSERT(
+            s->in == GRAPH_NONE || (s->in < p->n_value && filled[s->in] == p->value[s->in].width));
         ASSERT(s->residual == GRAPH_NONE ||
                (s->residual < p->n_value && filled[s->residual] == p->value[s->residual].width));
         ASSERT(s->out_column == filled[s->out]);
@@ -372,8 +389,10 @@ static void print_step(Text *out, const Program *p, const Step *s) {
     if (s->act == ACT_SWIGLU) text_printf(out, "  swiglu");
     if (s->kind == STEP_EMBED && s->factor != 1) text_printf(out, "  factor %g", (double)s->factor);
     if (s->kind == STEP_ATTENTION)
-        text_printf(out, "  %u/%u heads of %u", s->attention.n_head, s->attention.n_head_kv, s->attention.head_dim);
-    if (s->kind == STEP_MOE) text_printf(out, "  %u of %u experts of %u", s->moe.n_used, s->moe.n_expert, s->moe.n_ff);
+        text_printf(out, "  %u/%u heads of %u", s->attention.n_head, s->attention.n_head_kv,
+            s->attention.head_dim);
+    if (s->kind == STEP_MOE)
+        text_printf(out, "  %u of %u experts of %u", s->moe.n_used, s->moe.n_expert, s->moe.n_ff);
     print_value(out, s->kind == STEP_GATE ? "  times " : "  plus ", p, s->residual);
     print_value(out, "  -> ", p, s->out);
     if (s->out_column) text_printf(out, " from column %u", s->out_column);
@@ -382,7 +401,7 @@ static void print_step(Text *out, const Program *p, const Step *s) {
 }
 
 void program_print(const Program *p, Text *out) {
-    text_printf(out, "program %s: %u steps, %u values, logits %s\n", p->graph->model->arch, p->n_step,
-        p->n_value, p->value[p->logits].name);
+    text_printf(out, "program %s: %u steps, %u values, logits %s\n", p->graph->model->arch,
+        p->n_step, p->n_value, p->value[p->logits].name);
     for (uint32_t i = 0; i < p->n_step; i++) print_step(out, p, &p->step[i]);
 }

@@ -63,7 +63,8 @@ static const char *file_of(const Graph *g) {
 }
 
 /* A tensor of exactly this shape, d[0] fastest; missing dimensions are 1. */
-static void verify_shape(const Graph *g, const GgufTensor *t, uint64_t d0, uint64_t d1, uint64_t d2) {
+static void verify_shape(
+    const Graph *g, const GgufTensor *t, uint64_t d0, uint64_t d1, uint64_t d2) {
     if (t->ne[0] == d0 && t->ne[1] == d1 && t->ne[2] == d2 && t->ne[3] == 1) return;
     fail(FAIL_USER,
         "%s: tensor %s: shape {%llu, %llu, %llu, %llu}, expected {%llu, %llu, %llu, 1}", file_of(g),
@@ -72,21 +73,27 @@ static void verify_shape(const Graph *g, const GgufTensor *t, uint64_t d0, uint6
         (unsigned long long)d1, (unsigned long long)d2);
 }
 
+/* In `buffer`: a message outlives an arena. */
+static const char *type_name(uint32_t type, char *buffer, size_t n) {
+    Arena *a = arena_create();
+    snprintf(buffer, n, "%s", format_gguf_type_name(a, type));
+    arena_destroy(a);
+    return buffer;
+}
+
 /* Weights of any known format, with all bytes there. */
-static void verify_weight(const Graph *g, const GgufTensor *t, uint64_t d0, uint64_t d1, uint64_t d2) {
+static void verify_weight(
+    const Graph *g, const GgufTensor *t, uint64_t d0, uint64_t d1, uint64_t d2) {
     verify_shape(g, t, d0, d1, d2);
     const Format *f = format_by_gguf_type(t->type);
     if (!f) {
-        Arena *a = arena_create();
         char type[64];
-        snprintf(type, sizeof type, "%s", format_gguf_type_name(a, t->type));
-        arena_destroy(a);
         fail(FAIL_USER, "%s: tensor %s: weight format %s is not supported by this qcc", file_of(g),
-            t->name, type);
+            t->name, type_name(t->type, type, sizeof type));
     }
     if (d0 % f->block_n != 0)
-        fail(FAIL_USER, "%s: tensor %s: rows of %llu weights, expected a multiple of %u", file_of(g),
-            t->name, (unsigned long long)d0, f->block_n);
+        fail(FAIL_USER, "%s: tensor %s: rows of %llu weights, expected a multiple of %u",
+            file_of(g), t->name, (unsigned long long)d0, f->block_n);
     uint64_t bytes = format_row_bytes(f, (uint32_t)d0) * d1 * d2;
     if (t->bytes != bytes)
         fail(FAIL_USER, "%s: tensor %s: %llu bytes, expected %llu", file_of(g), t->name,
@@ -95,8 +102,11 @@ static void verify_weight(const Graph *g, const GgufTensor *t, uint64_t d0, uint
 
 static void verify_vector(const Graph *g, const GgufTensor *t, uint64_t n) {
     verify_shape(g, t, n, 1, 1);
-    if (t->type != TENSOR_F32)
-        fail(FAIL_USER, "%s: tensor %s: type id %u, expected F32 (0)", file_of(g), t->name, t->type);
+    if (t->type != TENSOR_F32) {
+        char type[64];
+        fail(FAIL_USER, "%s: tensor %s: type %s, expected F32", file_of(g), t->name,
+            type_name(t->type, type, sizeof type));
+    }
     if (t->bytes != n * sizeof(float))
         fail(FAIL_USER, "%s: tensor %s: %llu bytes, expected %llu", file_of(g), t->name,
             (unsigned long long)t->bytes, (unsigned long long)(n * sizeof(float)));
@@ -139,7 +149,8 @@ static void verify_attention(const Graph *g, const GraphNode *n) {
     require(g, n, t->n_head % t->n_head_kv == 0,
         "attention.head_count must be a multiple of attention.head_count_kv");
     uint64_t q = (uint64_t)t->n_head * t->head_dim, kv = (uint64_t)t->n_head_kv * t->head_dim;
-    require(g, n, width_in(g, n, 0) == q && n->width == q, "q must hold n_head * head_dim elements");
+    require(
+        g, n, width_in(g, n, 0) == q && n->width == q, "q must hold n_head * head_dim elements");
     require(g, n, width_in(g, n, 1) == kv && width_in(g, n, 2) == kv,
         "k and v must hold n_head_kv * head_dim elements");
     require(g, n, isfinite(t->scale), "the scale must be finite");

@@ -1,20 +1,21 @@
 /* graph_lua.c - what an architecture's description (arch/NAME.lua) can say, and running it.
  *
- * A description is a chunk that returns a function of the model; the function returns the logits' value. Globals:
+ * A description is a chunk that returns a function of the model; that function returns the value of
+ * the logits. Globals:
  *
- *   model fields          m.n_embd, m.n_layer, m.n_head[i] (i from 0) ... : struct Model, and m.n_ctx
- *   key(NAME, default)    metadata "ARCH.NAME": number, boolean or string; default (or nil) if absent
- *   tensor(NAME)          a tensor, or nil. t.name, t.ne[1..4], t:rows(first, n): a part of its rows or elements
- *   embed(NAME, width, factor)          the token's row of NAME.weight
- *   rms_norm(x, NAME, eps)              NAME.weight
- *   linear(x, NAME, width [, t])        NAME.weight, and NAME.bias, NAME.scale if there; table t: weight, bias, scale
- *   rope(x, t)                          fields of struct Rope
- *   attention(q, k, v, t)               fields of struct Attention
- *   moe(x, NAME, t)                     NAME_gate_inp, NAME_{gate,up,down}_exps; fields n_expert, n_used, n_ff
- *   silu(x), a + b, a * b               values; x.width
- *   refuse(TEXT)                        the model cannot be compiled: fails with the file's name and the text
+ *   key(NAME, default)         metadata ARCH.NAME: number, boolean or string; default if absent
+ *   tensor(NAME)               a tensor, or nil. t.name, t.ne[1..4]; t:rows(first, n), some rows
+ *   embed(NAME, width, factor) the token's row of NAME.weight
+ *   rms_norm(x, NAME, eps, g)  NAME.weight; over groups of g elements, without g over all
+ *   linear(x, NAME, width, t)  NAME.weight, .bias, .scale, the last two if there; t overrides them
+ *   rope(x, t)                 t has the fields of struct Rope
+ *   attention(q, k, v, t)      t has the fields of struct Attention
+ *   moe(x, NAME, t)            NAME_gate_inp, NAME_{gate,up,down}_exps; t: n_expert, n_used, n_ff
+ *   silu(x), a + b, a * b      values; x.width
+ *   refuse(TEXT)               this model cannot be compiled: fails with the file's name and TEXT
  *
- * Every tensor of the file must have been asked for by the end, or the model has parts that the description does not know. */
+ * The model has the fields of struct Model (m.n_head[i] from i = 0), and n_ctx. Every tensor of the
+ * file must have been asked for by the end: one that was not belongs to something unknown. */
 #include "graph.h"
 #include "lua_host.h"
 #include <math.h>
@@ -41,7 +42,8 @@ static Build *build_of(lua_State *L) {
 static uint32_t to_u32(lua_State *L, int index, const char *what) {
     int is_number;
     lua_Integer v = lua_tointegerx(L, index, &is_number);
-    if (!is_number) lua_host_fail(L, "%s: expected an integer, found %s", what, luaL_typename(L, index));
+    if (!is_number)
+        lua_host_fail(L, "%s: expected an integer, found %s", what, luaL_typename(L, index));
     if (v < 0 || v >= (lua_Integer)GRAPH_NONE)
         lua_host_fail(L, "%s: %lld is out of range", what, (long long)v);
     return (uint32_t)v;
@@ -50,7 +52,8 @@ static uint32_t to_u32(lua_State *L, int index, const char *what) {
 static float to_float(lua_State *L, int index, const char *what) {
     int is_number;
     double v = lua_tonumberx(L, index, &is_number);
-    if (!is_number) lua_host_fail(L, "%s: expected a number, found %s", what, luaL_typename(L, index));
+    if (!is_number)
+        lua_host_fail(L, "%s: expected a number, found %s", what, luaL_typename(L, index));
     return (float)v;
 }
 
@@ -181,7 +184,8 @@ static int push_node(lua_State *L, const GraphNode *n) {
     return 1;
 }
 
-/* A node whose value is as wide as its first input; named after its last input: "blk.0.attn_q.rope". */
+/* A node whose value is as wide as its first input; named after its last input:
+ * "blk.0.attn_q.rope". */
 static GraphNode node_after(lua_State *L, GraphOp op, uint32_t n_in, const char *suffix) {
     Build *b = build_of(L);
     GraphNode n = {.op = op, .n_in = n_in};
@@ -202,9 +206,14 @@ static int op_rms_norm(lua_State *L) {
     Build *b = build_of(L);
     uint32_t x = to_value(L, 1, "rms_norm");
     const char *name = to_name(L, 2, "rms_norm");
-    return push_node(L, &(GraphNode){.op = OP_RMS_NORM, .name = name, .n_in = 1, .in = {x},
+    GraphNode n = {.op = OP_RMS_NORM, .name = name, .n_in = 1, .in = {x},
         .width = b->graph->node[x].width, .weight = need_part(b, name, ".weight"),
-        .eps = to_float(L, 3, "rms_norm: epsilon")});
+        .eps = to_float(L, 3, "rms_norm: epsilon")};
+    uint32_t group = lua_isnoneornil(L, 4) ? n.width : to_u32(L, 4, "rms_norm: group");
+    if (n.weight->ne[0] != group)
+        fail(FAIL_USER, "%s: tensor %s: groups of %llu, expected %u", b->model->gguf->path,
+            n.weight->name, (unsigned long long)n.weight->ne[0], group);
+    return push_node(L, &n);
 }
 
 static int op_linear(lua_State *L) {
@@ -222,17 +231,26 @@ static int op_linear(lua_State *L) {
 static int op_rope(lua_State *L) {
     GraphNode n = node_after(L, OP_ROPE, 1, "rope");
     need_table(L, 2, "rope");
-    n.rope = (Rope){.n_head = field_u32(L, 2, "n_head"), .head_dim = field_u32(L, 2, "head_dim"),
-        .n_rot = field_u32(L, 2, "n_rot"), .halves = field_bool(L, 2, "halves"),
-        .base = field_float(L, 2, "base"), .freq_scale = field_float(L, 2, "freq_scale"),
-        .ext_factor = field_float(L, 2, "ext_factor"), .attn_factor = field_float(L, 2, "attn_factor"),
-        .beta_fast = field_float(L, 2, "beta_fast"), .beta_slow = field_float(L, 2, "beta_slow"),
-        .n_ctx_orig = field_u32(L, 2, "n_ctx_orig"), .factors = field_tensor(L, 2, "factors")};
+    n.rope = (Rope){.n_head = field_u32(L, 2, "n_head"),
+        .head_dim = field_u32(L, 2, "head_dim"),
+        .n_rot = field_u32(L, 2, "n_rot"),
+        .halves = field_bool(L, 2, "halves"),
+        .base = field_float(L, 2, "base"),
+        .freq_scale = field_float(L, 2, "freq_scale"),
+        .ext_factor = field_float(L, 2, "ext_factor"),
+        .attn_factor = field_float(L, 2, "attn_factor"),
+        .beta_fast = field_float(L, 2, "beta_fast"),
+        .beta_slow = field_float(L, 2, "beta_slow"),
+        .n_ctx_orig = field_u32(L, 2, "n_ctx_orig"),
+        .factors = field_tensor(L, 2, "factors")};
     return push_node(L, &n);
 }
 
 static int op_attention(lua_State *L) {
+    Build *b = build_of(L);
     GraphNode n = node_after(L, OP_ATTENTION, 3, "attention");
+    int layer = b->graph->node[n.in[0]].layer; /* it is no more v's than q's or k's */
+    if (layer >= 0) n.name = arena_printf(b->arena, "blk.%d.attention", layer);
     need_table(L, 4, "attention");
     n.attention = (Attention){.n_head = field_u32(L, 4, "n_head"),
         .n_head_kv = field_u32(L, 4, "n_head_kv"), .head_dim = field_u32(L, 4, "head_dim"),
@@ -247,9 +265,12 @@ static int op_moe(lua_State *L) {
     need_table(L, 3, "moe");
     GraphNode n = {.op = OP_MOE, .n_in = 1, .in = {x}, .width = b->graph->node[x].width,
         .name = arena_printf(b->arena, "%s_moe", name)};
-    n.moe = (Moe){.n_expert = field_u32(L, 3, "n_expert"), .n_used = field_u32(L, 3, "n_used"),
-        .n_ff = field_u32(L, 3, "n_ff"), .router = need_part(b, name, "_gate_inp.weight"),
-        .gate = need_part(b, name, "_gate_exps.weight"), .up = need_part(b, name, "_up_exps.weight"),
+    n.moe = (Moe){.n_expert = field_u32(L, 3, "n_expert"),
+        .n_used = field_u32(L, 3, "n_used"),
+        .n_ff = field_u32(L, 3, "n_ff"),
+        .router = need_part(b, name, "_gate_inp.weight"),
+        .gate = need_part(b, name, "_gate_exps.weight"),
+        .up = need_part(b, name, "_up_exps.weight"),
         .down = need_part(b, name, "_down_exps.weight"),
         .gate_scale = find_part(b, name, "_gate_exps.scale"),
         .up_scale = find_part(b, name, "_up_exps.scale"),
@@ -367,7 +388,8 @@ static void open_bindings(lua_State *L, Build *b) {
     set_functions(L, b, tensor);
 }
 
-/* Fails with the list of architectures unless there is a description of this name, which comes from the file. */
+/* Fails with the list of architectures unless there is a description of this name, which comes from
+ * the file. */
 static void check_arch(Arena *a, const Model *m, const char *lua_path) {
     size_t n;
     const char **known = lua_host_list(a, lua_path, ARCH_DIRECTORY, &n);
@@ -380,7 +402,8 @@ static void check_arch(Arena *a, const Model *m, const char *lua_path) {
         printable(a, m->arch, strlen(m->arch), 64), n ? list.s : "none");
 }
 
-/* Tensors that nothing computes with: parts of layers that are not run, and scales of activations. */
+/* Tensors that nothing computes with: parts of layers that are not run, and scales of activations.
+ */
 static bool is_ignorable(const Model *m, const char *name) {
     uint32_t layer;
     size_t n = strlen(name);

@@ -8,7 +8,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Every allocation of a state is in a ring, so that a state that a failure unwound through can be freed. */
+/* Every allocation of a state is in a ring, so that a state that a failure unwound through can be
+ * freed. */
 typedef struct Block {
     struct Block *prev, *next;
 } Block;
@@ -72,7 +73,8 @@ static int host_panic(lua_State *L) {
     fail(FAIL_ENVIRONMENT, "Lua: %s", error_text(L));
 }
 
-/* include(PATH): the file's value, from the registry's table "qcc.included" after the first time. */
+/* include(PATH): the file's value, from the registry's table "qcc.included" after the first time.
+ */
 static int host_include(lua_State *L) {
     const char *path = lua_tostring(L, 1);
     if (!path) lua_host_fail(L, "include: expected a path, found %s", luaL_typename(L, 1));

@@ -1,21 +1,23 @@
 /* lua_host.h - the one place that owns embedded Lua.
  *
- * A state lives on an arena and is freed with it. Errors never return: a Lua error becomes a user failure with the Lua
- * position in its text. A C function called from Lua may `fail`: the failure unwinds through Lua, after which
- * the state can only be freed (its memory is tracked, so nothing leaks). One that wants Lua to go on must
- * catch its failures itself and raise a Lua error from them.
+ * A state lives on an arena and is freed with it. Errors never return: a Lua error becomes a user
+ * failure with the Lua position in its text. A C function called from Lua may `fail`: the failure
+ * unwinds through Lua, after which the state can only be freed (its memory is tracked, so nothing
+ * leaks). One that wants Lua to go on must catch its failures itself and raise a Lua error from
+ * them.
  *
- * Lua text that ships with qcc is named by its path in the project ("compiler/arch/llama.lua"). It is looked for in
- * the directory `lua_path` first (DIR/compiler/arch/llama.lua), then among the embedded files. */
+ * Lua text that ships with qcc is named by its path in the project ("compiler/arch/llama.lua"). It
+ * is looked for in the directory `lua_path` first (DIR/compiler/arch/llama.lua), then among the
+ * embedded files. */
 #ifndef QCC_LUA_HOST_H
 #define QCC_LUA_HOST_H
 #include "util.h"
 #include <lauxlib.h>
 #include <lua.h>
 
-/* LUA_DESCRIPTION: base, table, string and math without anything that reads files, runs text, or differs from run to
- * run. LUA_SCRIPT: all standard libraries but debug and package. Both have include(PATH), which runs a shipped file once and
- * returns what it returned. */
+/* LUA_DESCRIPTION: base, table, string and math without what reads files, runs text, or differs
+ * from run to run. LUA_SCRIPT: all standard libraries but debug and package. Both have
+ * include(PATH), which runs a shipped file once and returns what it returned. */
 typedef enum { LUA_DESCRIPTION, LUA_SCRIPT } LuaKind;
 lua_State *lua_host_open(Arena *a, LuaKind kind, const char *lua_path);
 

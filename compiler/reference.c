@@ -1,5 +1,6 @@
-/* reference.c - see reference.h. Products are summed in f64 in an order that does not depend on the number of threads;
- * each weight row is decoded once per matrix and call, so that memory does not grow with the model. */
+/* reference.c - see reference.h. Products are summed in f64 in an order that does not depend on the
+ * number of threads; each weight row is decoded once per matrix and call, so that memory does not
+ * grow with the model. */
 #include "reference.h"
 #include "format.h"
 #include <math.h>
@@ -11,7 +12,8 @@ enum { MAX_THREADS = 16, N_SUM = 8 };
 enum { Q8_BLOCK = 32 };
 static const double small_work = 131072; /* multiplications that are not worth a thread */
 
-/* Keys and values of one attention node, f32 [n_ctx][n_head_kv * head_dim], rounded as the cache type says. */
+/* Keys and values of one attention node, f32 [n_ctx][n_head_kv * head_dim], rounded as the cache
+ * type says. */
 typedef struct { float *k, *v; } Cache;
 
 /* What one thread needs beside its arguments. */
@@ -59,8 +61,9 @@ static void *work_main(void *work) {
 }
 
 /* Runs `part` on pieces of 0 .. n-1. What is computed for an item must not depend on the pieces. */
-static void work_split(const Reference *r, void (*part)(const void *, const Scratch *, uint32_t, uint32_t),
-    const void *arg, uint32_t n, double cost) {
+static void work_split(const Reference *r,
+    void (*part)(const void *, const Scratch *, uint32_t, uint32_t), const void *arg, uint32_t n,
+    double cost) {
     uint32_t n_thread = cost < small_work || n < r->n_threads ? 1 : r->n_threads;
     Work work[MAX_THREADS];
     pthread_t thread[MAX_THREADS];
@@ -78,7 +81,8 @@ static void work_split(const Reference *r, void (*part)(const void *, const Scra
 
 /* ---- matrices ---- */
 
-/* Sums of every eighth product, then their sum: as exact as one sum, and the compiler can use vector registers. */
+/* Sums of every eighth product, then their sum: as exact as one sum, and the compiler can use
+ * vector registers. */
 static double dot(const float *a, const float *b, uint32_t n) {
     double sum[N_SUM] = {0}, total = 0;
     uint32_t i = 0;
@@ -117,11 +121,18 @@ static void multiply(const Reference *r, const Product *p) {
     work_split(r, multiply_part, p, p->n_row, (double)p->n_row * p->k * (p->n_token + 1));
 }
 
-static void run_linear(const Reference *r, const GraphNode *n, const float *x, uint32_t n_token, float *y) {
+static void run_linear(
+    const Reference *r, const GraphNode *n, const float *x, uint32_t n_token, float *y) {
     uint32_t k = r->graph->node[n->in[0]].width;
-    multiply(r, &(Product){.format = format_by_gguf_type(n->weight->type), .weight = n->weight->data,
-        .n_row = n->width, .k = k, .n_token = n_token, .bias = n->bias,
-        .scale = n->scale ? (double)f32_at(n->scale, 0) : 1, .x = x, .y = y});
+    multiply(r, &(Product){.format = format_by_gguf_type(n->weight->type),
+                    .weight = n->weight->data,
+                    .n_row = n->width,
+                    .k = k,
+                    .n_token = n_token,
+                    .bias = n->bias,
+                    .scale = n->scale ? (double)f32_at(n->scale, 0) : 1,
+                    .x = x,
+                    .y = y});
 }
 
 /* ---- values of a token by themselves ---- */
@@ -157,7 +168,8 @@ static void rotate_head(const Rope *r, uint32_t position, float *head) {
     }
 }
 
-static void run_rope(const Reference *r, const GraphNode *n, const float *x, uint32_t n_token, float *y) {
+static void run_rope(
+    const Reference *r, const GraphNode *n, const float *x, uint32_t n_token, float *y) {
     memcpy(y, x, sizeof *y * n_token * n->width);
     for (uint32_t t = 0; t < n_token; t++)
         for (uint32_t h = 0; h < n->rope.n_head; h++, y += n->rope.head_dim)
@@ -168,7 +180,8 @@ static double silu(double x) {
     return x / (1 + exp(-x));
 }
 
-static void run_elements(const GraphNode *n, const float *a, const float *b, uint32_t n_token, float *y) {
+static void run_elements(
+    const GraphNode *n, const float *a, const float *b, uint32_t n_token, float *y) {
     size_t end = (size_t)n_token * n->width;
     for (size_t i = 0; i < end; i++) {
         if (n->op == OP_ADD) y[i] = a[i] + b[i];
@@ -188,15 +201,16 @@ static double round_f16(double x) {
     return fabs(y) >= 65520 ? copysign(INFINITY, x) : y;
 }
 
-/* Blocks of 32: int8 codes times an f16 scale, the largest magnitude / 127. */
+/* int8 codes times an f16 scale, the largest magnitude / 127; halves are rounded away from zero. */
 static void round_q8_block(const float *x, uint32_t n, float *y) {
     float largest = 0;
     for (uint32_t i = 0; i < n; i++) largest = fmaxf(largest, fabsf(x[i]));
-    float scale = largest / 127, inverse = scale != 0 ? 1 / scale : 0;
-    double stored = round_f16((double)scale);
-    for (uint32_t i = 0; i < n; i++) y[i] = (float)((double)roundf(x[i] * inverse) * stored);
+    float inverse = largest > 0 ? 127 / largest : 0;
+    double scale = round_f16((double)(largest / 127));
+    for (uint32_t i = 0; i < n; i++) y[i] = (float)((double)roundf(x[i] * inverse) * scale);
 }
 
+/* One head's elements; blocks of 32 of them share a scale. */
 static void cache_store(KvType kv, const float *x, uint32_t n, float *y) {
     if (kv == KV_F32) memcpy(y, x, sizeof *y * n);
     if (kv == KV_F16)
@@ -237,7 +251,8 @@ static void attend_part(const void *arg, const Scratch *s, uint32_t first, uint3
         softmax(s->score, n_seen);
         for (uint32_t i = 0; i < h->head_dim; i++) {
             double sum = 0;
-            for (uint32_t p = 0; p < n_seen; p++) sum += s->score[p] * (double)v[(size_t)p * stride + i];
+            for (uint32_t p = 0; p < n_seen; p++)
+                sum += s->score[p] * (double)v[(size_t)p * stride + i];
             a->y[(size_t)item * h->head_dim + i] = (float)sum;
         }
     }
@@ -247,10 +262,10 @@ static void run_attention(const Reference *r, const GraphNode *n, const Cache *c
     const float *const in[], uint32_t n_token, float *y) {
     const Attention *h = &n->attention;
     size_t stride = (size_t)h->n_head_kv * h->head_dim;
-    for (uint32_t t = 0; t < n_token; t++) {
-        size_t at = (r->position + t) * stride;
-        cache_store(r->kv, in[1] + t * stride, (uint32_t)stride, cache->k + at);
-        cache_store(r->kv, in[2] + t * stride, (uint32_t)stride, cache->v + at);
+    for (uint32_t i = 0; i < n_token * h->n_head_kv; i++) {
+        size_t from = (size_t)i * h->head_dim, to = r->position * stride + from;
+        cache_store(r->kv, in[1] + from, h->head_dim, cache->k + to);
+        cache_store(r->kv, in[2] + from, h->head_dim, cache->v + to);
     }
     Attend a = {h, cache, r->position, in[0], y};
     work_split(r, attend_part, &a, n_token * h->n_head,
@@ -259,7 +274,8 @@ static void run_attention(const Reference *r, const GraphNode *n, const Cache *c
 
 /* ---- mixture of experts ---- */
 
-/* Probabilities of one token's experts: those not among the n_used largest (the first of equals) become 0. */
+/* Probabilities of one token's experts: those not among the n_used largest (the first of equals)
+ * become 0. */
 static void choose_experts(const Moe *m, double *p) {
     softmax(p, m->n_expert);
     double kept = 0;
@@ -277,9 +293,14 @@ static void expert_product(const Reference *r, const GgufTensor *w, const GgufTe
     uint32_t expert, const float *x, uint32_t n_token, float *y) {
     const Format *f = format_by_gguf_type(w->type);
     uint64_t bytes = format_row_bytes(f, (uint32_t)w->ne[0]) * w->ne[1];
-    multiply(r, &(Product){.format = f, .weight = w->data + expert * bytes, .n_row = (uint32_t)w->ne[1],
-        .k = (uint32_t)w->ne[0], .n_token = n_token, .x = x, .y = y,
-        .scale = scale ? (double)f32_at(scale, expert) : 1});
+    multiply(r, &(Product){.format = f,
+                    .weight = w->data + expert * bytes,
+                    .n_row = (uint32_t)w->ne[1],
+                    .k = (uint32_t)w->ne[0],
+                    .n_token = n_token,
+                    .x = x,
+                    .y = y,
+                    .scale = scale ? (double)f32_at(scale, expert) : 1});
 }
 
 typedef struct {
@@ -305,22 +326,32 @@ static void run_expert(const Reference *r, const GraphNode *n, const MoeBuffers 
     for (uint32_t t = 0; t < n_token; t++) {
         double p = b->p[(size_t)t * m->n_expert + expert];
         if (p <= 0) continue;
-        for (uint32_t i = 0; i < n->width; i++) b->sum[(size_t)t * n->width + i] += p * (double)*out++;
+        for (uint32_t i = 0; i < n->width; i++)
+            b->sum[(size_t)t * n->width + i] += p * (double)*out++;
     }
 }
 
-static void run_moe(const Reference *r, const GraphNode *n, const float *x, uint32_t n_token, float *y) {
+static void run_moe(
+    const Reference *r, const GraphNode *n, const float *x, uint32_t n_token, float *y) {
     const Moe *m = &n->moe;
     uint32_t k = (uint32_t)m->gate->ne[0];
     size_t n_p = (size_t)n_token * m->n_expert, n_y = (size_t)n_token * n->width;
     Arena *a = arena_create();
-    MoeBuffers b = {.p = ARENA_ARRAY(a, double, n_p), .x = ARENA_ARRAY(a, float, (size_t)n_token * k),
+    MoeBuffers b = {.p = ARENA_ARRAY(a, double, n_p),
+        .x = ARENA_ARRAY(a, float, (size_t)n_token *k),
         .gate = ARENA_ARRAY(a, float, (size_t)n_token * m->n_ff),
-        .up = ARENA_ARRAY(a, float, (size_t)n_token * m->n_ff), .out = ARENA_ARRAY(a, float, n_y),
+        .up = ARENA_ARRAY(a, float, (size_t)n_token * m->n_ff),
+        .out = ARENA_ARRAY(a, float, n_y),
         .sum = ARENA_ARRAY(a, double, n_y)};
     float *score = ARENA_ARRAY(a, float, n_p);
-    multiply(r, &(Product){.format = format_by_gguf_type(m->router->type), .weight = m->router->data,
-        .n_row = m->n_expert, .k = k, .n_token = n_token, .x = x, .y = score, .scale = 1});
+    multiply(r, &(Product){.format = format_by_gguf_type(m->router->type),
+                    .weight = m->router->data,
+                    .n_row = m->n_expert,
+                    .k = k,
+                    .n_token = n_token,
+                    .x = x,
+                    .y = score,
+                    .scale = 1});
     for (size_t i = 0; i < n_p; i++) b.p[i] = (double)score[i];
     for (uint32_t t = 0; t < n_token; t++) choose_experts(m, b.p + (size_t)t * m->n_expert);
     for (uint32_t e = 0; e < m->n_expert; e++) run_expert(r, n, &b, e, x, n_token);
@@ -449,8 +480,8 @@ uint32_t reference_position(const Reference *r) {
     return r->position;
 }
 
-void reference_trace(Reference *r, void (*seen)(void *arg, uint32_t node, const float *value, uint32_t n_token),
-    void *arg) {
+void reference_trace(Reference *r,
+    void (*seen)(void *arg, uint32_t node, const float *value, uint32_t n_token), void *arg) {
     r->seen = seen;
     r->seen_arg = arg;
 }

@@ -1,5 +1,5 @@
-/* The exact reference against independent logits of every llama-family fixture, and the fused program against the
- * reference, step by step. */
+/* The exact reference against independent logits of every llama-family fixture, and the fused
+ * program against the reference, step by step. */
 #include "../../compiler/format.h"
 #include "../../compiler/fuse.h"
 #include "../../compiler/reference.h"
@@ -40,11 +40,13 @@ static const uint32_t *ref_ids(const Case *c, const char *name, uint32_t *n) {
 /* Name of a weight format that this build lacks, or NULL. */
 static const char *missing_format(const Gguf *g, Arena *a) {
     for (size_t i = 0; i < g->n_tensors; i++)
-        if (!format_by_gguf_type(g->tensors[i].type)) return format_gguf_type_name(a, g->tensors[i].type);
+        if (!format_by_gguf_type(g->tensors[i].type))
+            return format_gguf_type_name(a, g->tensors[i].type);
     return NULL;
 }
 
-/* Root mean square of the difference, over that of the values after each position's mean is taken off. */
+/* Root mean square of the difference, over that of the values after each position's mean is taken
+ * off. */
 static double rel_rms(const float *got, const float *want, uint32_t n, uint32_t n_position) {
     double error = 0, power = 0;
     for (uint32_t p = 0; p < n_position; p++, got += n, want += n) {
@@ -80,7 +82,8 @@ static void check_logits(const Case *c, Reference *r, const uint32_t *prompt, ui
     const float *want = ref_f32(c, "logits");
     reference_run(r, prompt, head, logits, false); /* in two calls: positions go on */
     reference_run(r, prompt + head, n - head, logits + (size_t)head * n_vocab, false);
-    double rms = rel_rms(logits, want, n_vocab, n), abs = max_abs(logits, want, (size_t)n * n_vocab);
+    double rms = rel_rms(logits, want, n_vocab, n),
+           abs = max_abs(logits, want, (size_t)n * n_vocab);
     CHECK(rms < MOST_REL_RMS && abs < MOST_ABS, "%s: rel_rms %g, max_abs %g", c->name, rms, abs);
     CHECK(reference_position(r) == n, "%s: position %u", c->name, reference_position(r));
     /* the last position alone, all in one call: the same bits */
@@ -116,12 +119,14 @@ typedef struct {
 
 static void remember(void *arg, uint32_t node, const float *value, uint32_t n_token) {
     Seen *s = arg;
-    s->value[node] = arena_copy(s->c->arena, value, sizeof *value * n_token * s->c->graph->node[node].width);
+    s->value[node] =
+        arena_copy(s->c->arena, value, sizeof *value * n_token * s->c->graph->node[node].width);
 }
 
 static double row_dot(const Matrix *m, uint32_t row, const float *x, float *scratch) {
     uint32_t k = (uint32_t)m->weight->ne[0];
-    format_decode_row(m->format, m->weight->data + row * format_row_bytes(m->format, k), k, scratch);
+    format_decode_row(
+        m->format, m->weight->data + row * format_row_bytes(m->format, k), k, scratch);
     double y = 0;
     for (uint32_t i = 0; i < k; i++) y += (double)scratch[i] * (double)x[i];
     float scale = 1, bias = 0;
@@ -138,7 +143,8 @@ static void normalize(const Step *s, const float *x, uint32_t n, float *y) {
     for (uint32_t i = 0; i < n; i++) {
         float w = 1;
         if (s->norm) memcpy(&w, s->norm->data + i * sizeof w, sizeof w);
-        y[i] = s->norm ? (float)((double)x[i] / sqrt(square / n + (double)s->eps) * (double)w) : x[i];
+        y[i] =
+            s->norm ? (float)((double)x[i] / sqrt(square / n + (double)s->eps) * (double)w) : x[i];
     }
 }
 
@@ -164,24 +170,29 @@ static uint32_t node_named(const Graph *g, const char *name) {
 }
 
 /* The stacked q, k, v before rotation. */
-static void check_qkv(Arena *a, const Step *s, const Seen *seen, uint32_t token, const float *value) {
+static void check_qkv(
+    Arena *a, const Step *s, const Seen *seen, uint32_t token, const float *value) {
     const Graph *g = seen->c->graph;
     for (const char *part = "qkv"; *part; part++) {
         uint32_t node = node_named(g, arena_printf(a, "blk.%d.attn_%c", s->layer, *part));
         ASSERT(node != GRAPH_NONE);
         uint32_t width = g->node[node].width;
         double error = max_abs(value, seen->value[node] + (size_t)token * width, width);
-        CHECK(error < 2e-5, "%s: %s: input of attention, %c: %g", seen->c->name, s->name, *part, error);
+        CHECK(error < 2e-5, "%s: %s: input of attention, %c: %g", seen->c->name, s->name, *part,
+            error);
         value += width;
     }
 }
 
-/* Attention and experts take the graph's result: their steps keep the node's parameters as they are. */
-static void eval_step(Arena *a, const Program *p, const Step *s, const Seen *seen, uint32_t token, float *const value[]) {
+/* Attention and experts take the graph's result: their steps keep the node's parameters as they
+ * are. */
+static void eval_step(Arena *a, const Program *p, const Step *s, const Seen *seen, uint32_t token,
+    float *const value[]) {
     const Graph *g = p->graph;
     uint32_t width = p->value[s->out].width, node = GRAPH_NONE;
     if (s->kind == STEP_EMBED) node = 0;
-    if (s->kind == STEP_ATTENTION) node = node_named(g, arena_printf(a, "blk.%d.attn_v.attention", s->layer));
+    if (s->kind == STEP_ATTENTION)
+        node = node_named(g, arena_printf(a, "blk.%d.attention", s->layer));
     if (s->kind == STEP_MOE) node = node_named(g, arena_printf(a, "blk.%d.ffn_moe.add", s->layer));
     if (node != GRAPH_NONE)
         memcpy(value[s->out], seen->value[node] + (size_t)token * width, sizeof(float) * width);
@@ -221,8 +232,8 @@ static void check_kv(const Case *c, const uint32_t *prompt, uint32_t n) {
         Reference *r = reference_create(c->arena, c->graph, n, rounding[i].kv);
         reference_run(r, prompt, n, logits, false);
         double rms = rel_rms(logits, want, n_vocab, n);
-        CHECK(rms > rounding[i].least && rms < rounding[i].most, "%s: cache type %d: rel_rms %g", c->name,
-            (int)rounding[i].kv, rms);
+        CHECK(rms > rounding[i].least && rms < rounding[i].most, "%s: cache type %d: rel_rms %g",
+            c->name, (int)rounding[i].kv, rms);
     }
 }
 
@@ -236,7 +247,8 @@ static void check_case(Case *c, bool all) {
     Reference *r = reference_create(c->arena, g, n + 32, KV_F32);
     check_logits(c, r, prompt, n);
     check_greedy(c, r, prompt, n);
-    if (!strstr(c->name, "mixtral-nvfp4")) check_program(c, prompt, n); /* fuse refuses scaled experts */
+    if (!strstr(c->name, "mixtral-nvfp4"))
+        check_program(c, prompt, n); /* fuse refuses scaled experts */
     if (all) check_kv(c, prompt, n);
 }
 
@@ -268,7 +280,8 @@ static void check_formats(Arena *a) {
     size_t n = 0, cap = 0;
     for (struct dirent *e; d && (e = readdir(d));) {
         size_t length = strlen(e->d_name);
-        if (strncmp(e->d_name, "llama-", 6) != 0 || strstr(e->d_name, ".ref.") || length < 6) continue;
+        if (strncmp(e->d_name, "llama-", 6) != 0 || strstr(e->d_name, ".ref.") || length < 6)
+            continue;
         name = arena_grow(a, name, n, &cap, sizeof *name);
         name[n++] = arena_printf(a, "q/%.*s", (int)length - 5, e->d_name);
     }
@@ -279,9 +292,9 @@ static void check_formats(Arena *a) {
 }
 
 int main(void) {
-    static const char *const names[] = {"llama", "llama-f32", "llama-tied", "llama-bias", "llama-bigeps",
-        "llama-linear-rope", "llama-yarn", "llama3-ropefreqs", "mistral-nemo-style", "mixtral",
-        "llama-nvfp4-scale", "mixtral-nvfp4-scale"};
+    static const char *const names[] = {"llama", "llama-f32", "llama-tied", "llama-bias",
+        "llama-bigeps", "llama-linear-rope", "llama-yarn", "llama3-ropefreqs", "mistral-nemo-style",
+        "mixtral", "llama-nvfp4-scale", "mixtral-nvfp4-scale"};
     if (!check_shared()) {
         SKIP("QCC_SHARED is not set: no reference logits");
         return check_done();
