@@ -402,8 +402,7 @@ static void check_arch(Arena *a, const Model *m, const char *lua_path) {
         printable(a, m->arch, strlen(m->arch), 64), n ? list.s : "none");
 }
 
-/* Tensors that nothing computes with: parts of layers that are not run, and scales of activations.
- */
+/* Tensors that nothing computes with: layers that are not run, scales of activations. */
 static bool is_ignorable(const Model *m, const char *name) {
     uint32_t layer;
     size_t n = strlen(name);

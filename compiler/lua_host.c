@@ -73,8 +73,7 @@ static int host_panic(lua_State *L) {
     fail(FAIL_ENVIRONMENT, "Lua: %s", error_text(L));
 }
 
-/* include(PATH): the file's value, from the registry's table "qcc.included" after the first time.
- */
+/* include(PATH): the file's value; kept in the registry's table "qcc.included". */
 static int host_include(lua_State *L) {
     const char *path = lua_tostring(L, 1);
     if (!path) lua_host_fail(L, "include: expected a path, found %s", luaL_typename(L, 1));
