@@ -19,59 +19,68 @@ all_cflags  = -std=gnu17 $(CFLAGS) $(WARN) $(SANITIZE:%=-fsanitize=%) -I. -MMD -
 qcc_cflags  = $(all_cflags) $(lua_cflags) -DQCC_VERSION='"$(VERSION)"' -DQCC_SHADERC_VERSION='"$(shaderc_version)"'
 # the runtime is small code that runs on other machines: no debug information, sections that the linker can drop
 runtime_cflags = -std=gnu17 -O2 $(WARN) -I. -MMD -MP -ffunction-sections -fdata-sections -fno-asynchronous-unwind-tables -ffile-prefix-map=$(CURDIR)=. -pthread
-libs        = $(lua_libs) -ljansson -lzstd -lshaderc -ldl -lm -pthread
+libs        = $(lua_libs) -ljansson -lzstd -lxxhash -lshaderc -ldl -lm -pthread
 
 compiler_src := $(filter-out compiler/main.c,$(wildcard compiler/*.c compiler/target/*.c))
 runtime_src  := $(wildcard runtime/*.c)
-embed_src    := $(sort $(wildcard compiler/arch/*.lua compiler/target/profiles/*.json kernels/*.comp kernels/*/*.glsl kernels/*/*.comp \
+embed_src    := $(sort $(wildcard compiler/arch/*.lua compiler/arch/*/*.lua compiler/target/profiles/*.json kernels/*.comp kernels/*/*.glsl kernels/*/*.comp \
                 kernels/*/*.h templates/* runtime/*.c runtime/*.h))
 compiler_obj := $(compiler_src:%.c=$(BUILD)/%.o) $(BUILD)/formats.o $(BUILD)/embedded.o $(BUILD)/archive.o
 runtime_obj  := $(runtime_src:%.c=$(BUILD)/%.o)
+
+# make V=1 shows the commands
+Q := $(if $(V),,@)
+say = $(if $(V),,@echo '  $(1)')
 
 .PHONY: all deps demo test check bench bench-kernels static install clean
 .DELETE_ON_ERROR:
 all: $(BUILD)/qcc
 
 $(BUILD)/qcc: $(BUILD)/compiler/main.o $(BUILD)/libqcc.a
-	$(CC) $(CFLAGS) $(SANITIZE:%=-fsanitize=%) -o $@ $^ $(libs)
+	$(call say,link $@)
+	$(Q)$(CC) $(CFLAGS) $(SANITIZE:%=-fsanitize=%) -o $@ $^ $(libs)
 
 $(BUILD)/libqcc.a: $(compiler_obj)
-	rm -f $@ && ar rcsD $@ $^
+	$(Q)rm -f $@ && ar rcsD $@ $^
 
 $(BUILD)/compiler/%.o: compiler/%.c
 	@mkdir -p $(@D)
-	$(CC) $(qcc_cflags) -c $< -o $@
+	$(call say,cc $<)
+	$(Q)$(CC) $(qcc_cflags) -c $< -o $@
 
 $(BUILD)/runtime/%.o: runtime/%.c
 	@mkdir -p $(@D)
-	$(CC) $(runtime_cflags) -c $< -o $@
+	$(call say,cc $<)
+	$(Q)$(CC) $(runtime_cflags) -c $< -o $@
 
 # formats are listed by their files
 $(BUILD)/formats.c: tools/gen_formats.sh $(wildcard kernels/formats/*.h)
 	@mkdir -p $(@D)
-	sh tools/gen_formats.sh $(sort $(wildcard kernels/formats/*.h)) >$@
+	$(Q)sh tools/gen_formats.sh $@
 
 $(BUILD)/formats.o: $(BUILD)/formats.c
-	$(CC) $(qcc_cflags) -c $< -o $@
+	$(call say,cc $<)
+	$(Q)$(CC) $(qcc_cflags) -c $< -o $@
 
 # what qcc carries: Lua, kernels, templates, profiles, the runtime's source, and the runtime itself with the decompressor
 $(BUILD)/embed: tools/embed.c
 	@mkdir -p $(@D)
-	$(CC) -O1 -std=gnu17 $(WARN) -o $@ $<
+	$(Q)$(CC) -O1 -std=gnu17 $(WARN) -o $@ $<
 
 $(BUILD)/embedded.c: $(BUILD)/embed $(embed_src)
-	$(BUILD)/embed $@ $(embed_src)
+	$(Q)$(BUILD)/embed $@ $(embed_src)
 
 $(BUILD)/embedded.o: $(BUILD)/embedded.c
-	$(CC) $(qcc_cflags) -g0 -c $< -o $@
+	$(call say,cc $<)
+	$(Q)$(CC) $(qcc_cflags) -g0 -c $< -o $@
 
 $(BUILD)/libqccrt.a: $(runtime_obj)
-	rm -f $@
-	printf 'create %s\n$(foreach o,$(runtime_obj),addmod $(o)\n)addlib %s\nsave\nend\n' $@ "$$($(CC) -print-file-name=libzstd.a)" | ar -M
-	objcopy --strip-debug $@
+	$(Q)rm -f $@
+	$(Q)printf 'create %s\n$(foreach o,$(runtime_obj),addmod $(o)\n)addlib %s\nsave\nend\n' $@ "$$($(CC) -print-file-name=libzstd.a)" | ar -M
+	$(Q)objcopy --strip-debug $@
 
 $(BUILD)/archive.o: tools/archive.S $(BUILD)/libqccrt.a
-	$(CC) -DARCHIVE='"$(BUILD)/libqccrt.a"' -c $< -o $@
+	$(Q)$(CC) -DARCHIVE='"$(BUILD)/libqccrt.a"' -c $< -o $@
 
 # one file that runs where only libc is installed
 static: $(BUILD)/qcc-static
@@ -100,16 +109,16 @@ bench-kernels: $(BUILD)/tests/bench_kernels
 # tests: one program per file, linked with the part of qcc (and of the runtime) that it uses
 $(BUILD)/librt-test.a: $(runtime_src)
 	@mkdir -p $(BUILD)/rt
-	for f in $(filter-out runtime/main.c,$(runtime_src)); do $(CC) $(all_cflags) -c $$f -o $(BUILD)/rt/$$(basename $$f .c).o || exit 1; done
-	rm -f $@ && ar rcsD $@ $(patsubst runtime/%.c,$(BUILD)/rt/%.o,$(filter-out runtime/main.c,$(runtime_src)))
+	$(Q)for f in $(filter-out runtime/main.c,$(runtime_src)); do $(CC) $(all_cflags) -c $$f -o $(BUILD)/rt/$$(basename $$f .c).o || exit 1; done
+	$(Q)rm -f $@ && ar rcsD $@ $(patsubst runtime/%.c,$(BUILD)/rt/%.o,$(filter-out runtime/main.c,$(runtime_src)))
 
 $(BUILD)/tests/%: tests/unit/%.c $(BUILD)/libqcc.a $(BUILD)/librt-test.a
 	@mkdir -p $(@D)
-	$(CC) $(qcc_cflags) -o $@ $< $(BUILD)/libqcc.a $(BUILD)/librt-test.a $(libs)
+	$(Q)$(CC) $(qcc_cflags) -o $@ $< $(BUILD)/libqcc.a $(BUILD)/librt-test.a $(libs)
 
 $(BUILD)/tests/%: tests/kernels/%.c $(BUILD)/libqcc.a $(wildcard tests/kernels/*.h tests/kernels/harness*.c)
 	@mkdir -p $(@D)
-	$(CC) $(qcc_cflags) -o $@ $< $(filter tests/kernels/harness%.c,$(wildcard tests/kernels/*.c)) $(BUILD)/libqcc.a $(libs)
+	$(Q)$(CC) $(qcc_cflags) -o $@ $< $(filter tests/kernels/harness%.c,$(wildcard tests/kernels/*.c)) $(BUILD)/libqcc.a $(libs)
 
 install: all
 	install -D $(BUILD)/qcc $(DESTDIR)$(PREFIX)/bin/qcc

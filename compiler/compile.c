@@ -26,17 +26,19 @@ CompiledPlan *compile_plan(Arena *a, const CompileOptions *o) {
     Gguf *gguf = gguf_open(a, o->model);
     Model *model = model_read(a, gguf);
     if (o->dump & DUMP_MODEL) model_print(model, &out), dump(&out);
-    Graph *graph = graph_build(a, model, o->plan.lua_path);
+    PlanOptions options = o->plan;
+    options.n_ctx = plan_context(model, options.n_ctx);
+    Graph *graph = graph_build(a, model, options.n_ctx, options.lua_path);
     graph_verify(graph);
     if (o->dump & DUMP_GRAPH) graph_print(graph, &out), dump(&out);
     Program *program = fuse(a, graph);
     program_verify(program);
     if (o->dump & DUMP_STEPS) program_print(program, &out), dump(&out);
     Target *target = target_read(a, o->target ? o->target : "auto", o->device);
-    CompiledPlan *plan = plan_make(a, program, target, &o->plan);
-    if (o->dump & DUMP_PLAN) plan_print(plan, &out), dump(&out);
-    if (o->dump & DUMP_KERNELS) plan_kernels_print(plan, &out), dump(&out);
-    return plan;
+    CompiledPlan *p = plan_make(a, program, target, &options);
+    if (o->dump & DUMP_PLAN) plan_print(p, &out), dump(&out);
+    if (o->dump & DUMP_KERNELS) plan_kernels_print(p, &out), dump(&out);
+    return p;
 }
 
 /* ---- passes that have no file of their own ------------------------------------------------------------------------- */

@@ -3,11 +3,16 @@
 #include <stdio.h>
 #include <string.h>
 
+uint32_t plan_context(const Model *m, uint32_t asked) {
+    if (asked == 0) return m->n_ctx_train < 4096 ? m->n_ctx_train : 4096;
+    if (asked > m->n_ctx_train)
+        note(1, "--ctx %u is longer than the %u tokens that the model was trained for", asked, m->n_ctx_train);
+    return asked;
+}
+
 CompiledPlan *plan_make(Arena *a, const Program *program, const Target *t, const PlanOptions *o) {
     CompiledPlan *p = ARENA_NEW(a, CompiledPlan);
-    const Model *m = program->graph->model;
     p->program = program, p->target = t, p->options = *o;
-    if (p->options.n_ctx == 0) p->options.n_ctx = m->n_ctx_train < 4096 ? m->n_ctx_train : 4096;
     if (p->options.batch == 0) p->options.batch = t->flops_gf > 1000 ? 512 : 64;
     if (p->options.batch > p->options.n_ctx) p->options.batch = p->options.n_ctx;
     lower(a, p);

@@ -14,7 +14,7 @@
 typedef struct { const char *pattern, *key, *word; double value; } Override;
 
 typedef struct {
-    uint32_t n_ctx;        /* 0: the model's, at most 4096 */
+    uint32_t n_ctx;        /* tokens; of plan_context */
     uint32_t batch;        /* largest prefill chunk; 0: by target */
     KvType kv;
     Accuracy accuracy;
@@ -95,6 +95,8 @@ typedef struct CompiledPlan {
     double decode_us;
 } CompiledPlan;
 
+/* The context to compile for: what the user asked, or (0) the model's, at most 4096. */
+uint32_t plan_context(const Model *m, uint32_t asked);
 CompiledPlan *plan_make(Arena *a, const Program *p, const Target *t, const PlanOptions *o);
 void plan_verify(const CompiledPlan *p);
 void plan_print(const CompiledPlan *p, Text *out);    /* --dump plan */

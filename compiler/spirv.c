@@ -1,5 +1,4 @@
 /* spirv.c - see spirv.h. */
-#define XXH_INLINE_ALL
 #include "spirv.h"
 #include "embed.h"
 #include <ctype.h>

@@ -9,4 +9,4 @@ for l in shaderc_combined glslang SPIRV-Tools-opt SPIRV-Tools SPIRV MachineIndep
     [ -e "$($cc -print-file-name=lib$l.a)" ] && shaderc="$shaderc -l:lib$l.a"
 done
 # shellcheck disable=SC2086
-exec $cc -o "$out" "$@" -l:liblua5.4.a -l:libjansson.a -l:libzstd.a $shaderc $shaderc -lstdc++ -ldl -lm -pthread
+exec $cc -o "$out" "$@" -l:liblua5.4.a -l:libjansson.a -l:libzstd.a -l:libxxhash.a $shaderc $shaderc -lstdc++ -ldl -lm -pthread
