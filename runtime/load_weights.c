@@ -33,7 +33,8 @@ typedef struct {
     const PayloadFrame **frames; /* the weight frames */
     Worker worker[PARALLEL_MAX];
     uint32_t n_workers;
-    Zone ring; /* [n_workers][SLOTS][PAYLOAD_FRAME_MAX] */
+    uint64_t frame_bytes; /* of the largest frame, about PAYLOAD_FRAME_MAX */
+    Zone ring;            /* [n_workers][SLOTS][frame_bytes] */
     pthread_mutex_t queue;
     uint64_t total_bytes;
     atomic_ullong done_bytes;
@@ -89,7 +90,7 @@ static bool loader_job(void *ctx, uint32_t worker, uint32_t job) {
         if (!loader_place(l, w, f, zone->mapped + f->target_offset)) return false;
     } else {
         Slot *s = &w->slot[w->turn];
-        uint64_t from = ((uint64_t)worker * SLOTS + w->turn) * PAYLOAD_FRAME_MAX;
+        uint64_t from = ((uint64_t)worker * SLOTS + w->turn) * l->frame_bytes;
         w->turn = (w->turn + 1) % SLOTS;
         if (!slot_wait(l->device, s) || !loader_place(l, w, f, l->ring.mapped + from) || !slot_submit(l, s, from, f)) return false;
     }
@@ -98,9 +99,9 @@ static bool loader_job(void *ctx, uint32_t worker, uint32_t job) {
     return true;
 }
 
-static bool worker_init(Worker *w, const Device *d, bool staging) {
-    w->stored = error_alloc(PAYLOAD_FRAME_MAX, 1, "loading weights");
-    w->raw = error_alloc(PAYLOAD_FRAME_MAX, 1, "loading weights");
+static bool worker_init(Worker *w, const Device *d, uint64_t frame_bytes, bool staging) {
+    w->stored = error_alloc(frame_bytes, 1, "loading weights");
+    w->raw = error_alloc(frame_bytes, 1, "loading weights");
     w->zstd = ZSTD_createDCtx();
     if (!w->stored || !w->raw) return false;
     if (!w->zstd) return error_environment("out of memory: decompression");
@@ -134,22 +135,24 @@ static bool loader_collect(Loader *l, const Plan *p, uint32_t *n, bool *staging)
     for (uint64_t i = 0; i < l->payload->n_frames; i++) {
         const PayloadFrame *f = &l->payload->frames[i];
         if (f->kind != FRAME_WEIGHTS || f->raw_bytes == 0) continue;
-        if (f->id >= p->n_zones || f->raw_bytes > PAYLOAD_FRAME_MAX || f->stored_bytes > PAYLOAD_FRAME_MAX ||
-            f->target_offset > p->zones[f->id].bytes || f->raw_bytes > p->zones[f->id].bytes - f->target_offset)
+        if (f->id >= p->n_zones || f->target_offset > p->zones[f->id].bytes || f->raw_bytes > p->zones[f->id].bytes - f->target_offset)
             return error_user("this executable is damaged (frame %llu lies outside of its zone); compile it again", (unsigned long long)i);
         l->frames[(*n)++] = f;
         l->total_bytes += f->raw_bytes;
+        if (f->raw_bytes > l->frame_bytes) l->frame_bytes = f->raw_bytes;
+        if (f->stored_bytes > l->frame_bytes) l->frame_bytes = f->stored_bytes;
         if (!l->zones[f->id].mapped) *staging = true;
     }
+    l->frame_bytes = (l->frame_bytes + PAYLOAD_ALIGN - 1) / PAYLOAD_ALIGN * PAYLOAD_ALIGN;
     return true;
 }
 
 static bool loader_run(Loader *l, uint32_t n_frames, bool staging) {
     uint32_t workers = parallel_workers();
     if (workers > n_frames) workers = n_frames ? n_frames : 1;
-    if (staging && !zone_init(&l->ring, l->device, "staging ring", ZONE_HOST, (uint64_t)workers * SLOTS * PAYLOAD_FRAME_MAX)) return false;
+    if (staging && !zone_init(&l->ring, l->device, "staging ring", ZONE_HOST, (uint64_t)workers * SLOTS * l->frame_bytes)) return false;
     for (l->n_workers = 0; l->n_workers < workers;)
-        if (!worker_init(&l->worker[l->n_workers++], l->device, staging)) return false;
+        if (!worker_init(&l->worker[l->n_workers++], l->device, l->frame_bytes, staging)) return false;
     return parallel_run(workers, n_frames, loader_job, l);
 }
 
