@@ -1,0 +1,71 @@
+/* matrix.c - see matrix.h. */
+#include "matrix.h"
+#include <math.h>
+
+float *random_normals(Arena *a, size_t n, uint32_t *seed) {
+    float *x = ARENA_ARRAY(a, float, n);
+    for (size_t i = 0; i < n; i++) x[i] = harness_normal(seed);
+    return x;
+}
+
+static bool ordinary(const float *v, uint32_t n) {
+    float most = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        if (!isfinite(v[i])) return false;
+        most = fmaxf(most, fabsf(v[i]));
+    }
+    return most >= 0.01f && most <= 64;
+}
+
+Matrix *matrix_of(Arena *a, const Format *f, uint32_t rows, uint32_t k, const uint8_t *blocks) {
+    Matrix *w = ARENA_NEW(a, Matrix);
+    *w = (Matrix){.format = f, .rows = rows, .k = k, .blocks = blocks};
+    w->packed_bytes = (size_t)format_layout(f, rows, k, w->plane);
+    w->packed = arena_alloc(a, w->packed_bytes);
+    w->value = ARENA_ARRAY(a, float, (size_t)rows * k);
+    uint64_t padded = round_up(k, FORMAT_UNIT);
+    for (uint32_t r = 0; r < rows; r++) {
+        const uint8_t *row = blocks + r * format_row_bytes(f, k);
+        uint8_t *plane[FORMAT_MAX_PLANES];
+        for (uint32_t p = 0; p < f->n_planes; p++)
+            plane[p] = w->packed + w->plane[p] + r * div_up(padded, f->plane_span[p]) * f->plane_bytes[p];
+        f->pack(row, k, plane);
+        format_decode_row(f, row, k, w->value + (size_t)r * k);
+    }
+    return w;
+}
+
+Matrix *matrix_random(Arena *a, const Format *f, uint32_t rows, uint32_t k, uint32_t *seed) {
+    size_t n = (size_t)rows * (k / f->block_n);
+    uint8_t *blocks = arena_alloc(a, n * f->block_bytes);
+    float *v = ARENA_ARRAY(a, float, f->block_n);
+    for (size_t i = 0; i < n; i++)
+        do {
+            for (uint32_t j = 0; j < f->block_bytes; j++)
+                blocks[i * f->block_bytes + j] = (uint8_t)(harness_random(seed) >> 11);
+            f->decode(blocks + i * f->block_bytes, v);
+        } while (!ordinary(v, f->block_n));
+    return matrix_of(a, f, rows, k, blocks);
+}
+
+void matrix_multiply(const Matrix *w, const float *x, size_t x_stride, uint32_t m, double *y) {
+    for (uint32_t t = 0; t < m; t++)
+        for (uint32_t r = 0; r < w->rows; r++) {
+            double sum = 0;
+            for (uint32_t i = 0; i < w->k; i++) sum += (double)w->value[(size_t)r * w->k + i] * x[t * x_stride + i];
+            y[(size_t)t * w->rows + r] = sum;
+        }
+}
+
+void matrix_describe(KernelOp *op, const Matrix *w, uint32_t n_parts) {
+    static const char *const name[FORMAT_MAX_PLANES] = {"PLANE0", "PLANE1", "PLANE2", "PLANE3"};
+    op->format = w->format;
+    kernel_op_role(op, "w");
+    kernel_op_uint(op, "K", w->k);
+    kernel_op_uint(op, "ROWS", w->rows / n_parts);
+    for (int p = 0; p < FORMAT_MAX_PLANES; p++) kernel_op_uint(op, name[p], w->plane[p]);
+    op->bytes = w->packed_bytes;
+    op->flops = 2.0 * w->rows * w->k;
+}
+
+HarnessBuffer matrix_buffer(const Matrix *w) { return (HarnessBuffer){"w", w->packed, NULL, w->packed_bytes}; }

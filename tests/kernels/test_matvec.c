@@ -1,0 +1,201 @@
+/* test_matvec.c - every candidate of matvec against f64 sums over the decoded weights. */
+#include "../unit/check.h"
+#include "matrix.h"
+#include "../../kernels/lib/step.h"
+#include <math.h>
+#include <string.h>
+
+typedef struct {
+    const Format *format; /* NULL: every format */
+    uint32_t k, rows;     /* outputs */
+    uint32_t split, y0, y1;
+    uint32_t prologue, epilogue;
+    bool bias, res;
+    uint32_t x_last;      /* M, or 0 */
+    uint32_t ns, hd;      /* prologue 2 */
+    const char *name;
+} Shape;
+
+static Harness *h;
+static uint32_t seed = 1;
+static double worst[3]; /* exact f32, two int8 digits, one */
+
+/* What the kernel sees as its input row, in f64. */
+static double *shape_input(Arena *a, const Shape *s, const float *x, const float *nw) {
+    double *v = ARENA_ARRAY(a, double, s->k), squares = 0;
+    if (s->prologue == 2) {
+        uint32_t heads = s->k / s->hd;
+        const float *pair = x + (size_t)heads * s->ns * s->hd;
+        for (uint32_t i = 0; i < s->k; i++) {
+            uint32_t head = i / s->hd;
+            double top = -1e30, sum = 0;
+            for (uint32_t p = 0; p < s->ns; p++) top = fmax(top, pair[2 * (head * s->ns + p)]);
+            for (uint32_t p = 0; p < s->ns; p++) {
+                double f = exp(pair[2 * (head * s->ns + p)] - top);
+                sum += f * pair[2 * (head * s->ns + p) + 1];
+                v[i] += f * x[(head * s->ns + p) * s->hd + i % s->hd];
+            }
+            v[i] /= sum;
+        }
+        return v;
+    }
+    for (uint32_t i = 0; i < s->k; i++) v[i] = x[i], squares += v[i] * v[i];
+    double factor = s->prologue == 1 ? 1 / sqrt(squares / s->k + 1e-5) : 1;
+    for (uint32_t i = 0; i < s->k; i++) v[i] *= s->prologue == 1 ? factor * nw[i] : 1;
+    return v;
+}
+
+static size_t x_words(const Shape *s) {
+    if (s->prologue == 2) return (size_t)s->k * s->ns + 2 * s->k / s->hd * s->ns;
+    return s->x_last ? (size_t)s->x_last * s->k : s->k;
+}
+
+static void shape_describe(KernelOp *op, const Shape *s, const Matrix *w) {
+    op->op = "matvec";
+    matrix_describe(op, w, s->epilogue == 1 ? 2 : 1);
+    kernel_op_role(op, "x"), kernel_op_role(op, "y");
+    kernel_op_uint(op, "SPLIT", s->split), kernel_op_uint(op, "Y0", s->y0), kernel_op_uint(op, "Y1", s->y1);
+    kernel_op_uint(op, "PROLOGUE", s->prologue), kernel_op_uint(op, "EPILOGUE", s->epilogue);
+    kernel_op_float(op, "EPS", 1e-5);
+    kernel_op_uint(op, "X_LAST", s->x_last != 0);
+    if (s->x_last) kernel_op_uint(op, "M", s->x_last), kernel_op_uint(op, "X_STRIDE", s->k), kernel_op_role(op, "step");
+    if (s->prologue == 1) kernel_op_role(op, "nw");
+    if (s->prologue == 2) kernel_op_uint(op, "NS", s->ns), kernel_op_uint(op, "HD", s->hd), kernel_op_uint(op, "N_HEAD", s->k / s->hd);
+    if (s->bias) kernel_op_role(op, "bias");
+    if (s->res) kernel_op_role(op, "res");
+}
+
+/* Inputs whose last partial result of each second head is empty. */
+static float *partials(Arena *a, const Shape *s) {
+    float *x = random_normals(a, x_words(s), &seed), *pair = x + (size_t)s->k * s->ns;
+    for (uint32_t i = 0; i < s->k / s->hd * s->ns; i++) {
+        bool empty = s->ns > 1 && i % (2 * s->ns) == s->ns - 1;
+        pair[2 * i] = empty ? -1e30f : 5 * harness_normal(&seed);
+        pair[2 * i + 1] = empty ? 0 : 1 + fabsf(harness_normal(&seed));
+        for (uint32_t j = 0; empty && j < s->hd; j++) x[i * s->hd + j] = 0;
+    }
+    return x;
+}
+
+static double *expected(Arena *a, const Shape *s, const Matrix *w, const double *v, const float *bias, const float *res,
+                        size_t n_y) {
+    double *y = ARENA_ARRAY(a, double, n_y), *dot = ARENA_ARRAY(a, double, w->rows);
+    for (uint32_t r = 0; r < w->rows; r++)
+        for (uint32_t i = 0; i < s->k; i++) dot[r] += (double)w->value[(size_t)r * s->k + i] * v[i];
+    for (size_t i = 0; i < n_y; i++) y[i] = (double)NAN;
+    for (uint32_t r = 0; r < s->rows; r++) {
+        uint32_t column = r < s->split ? s->y0 + r : s->y1 + r - s->split;
+        y[column] = s->epilogue == 1 ? dot[r] / (1 + exp(-dot[r])) * dot[s->rows + r] : dot[r];
+        y[column] += (s->bias ? bias[column] : 0) + (s->res ? res[column] : 0);
+    }
+    return y;
+}
+
+/* Relative error over the columns that are written; infinite if another one was. */
+static double error_of(const float *got, const double *want, size_t n) {
+    double error = 0, sum = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (isnan(want[i])) {
+            if (!isnan(got[i])) return (double)INFINITY;
+            continue;
+        }
+        double d = got[i] - want[i];
+        error += d * d, sum += want[i] * want[i];
+    }
+    return error < (double)INFINITY ? sqrt(error / fmax(sum, 1e-300)) : (double)INFINITY;
+}
+
+static uint32_t knob_of(const KernelChoice *c, const char *name) {
+    for (uint32_t i = 0; i < c->n_knobs; i++)
+        if (!strcmp(c->knobs[i].name, name)) return (uint32_t)c->knobs[i].value;
+    return 0;
+}
+
+static void cases_run(const Shape *s, const KernelOp *op, HarnessBuffer *b, uint32_t n_b, float *y, const double *want,
+                      size_t n_y) {
+    HarnessCase *c;
+    const char *why;
+    uint32_t n = harness_cases(h, op, &c, &why);
+    CHECK(n > 0, "%s %s: no candidate: %s", s->name, op->format->name, why);
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t digits = knob_of(c[i].choice, "DIGITS");
+        const char *failed = harness_run(h, &c[i], b, n_b);
+        double e = failed ? 0 : error_of(y, want, n_y), most = digits == 0 ? 1e-5 : digits == 1 ? 2e-2 : 1e-4;
+        CHECK(!failed, "%s, %s: %s", s->name, c[i].label, failed);
+        CHECK(e < most, "%s, %s: error %g", s->name, c[i].label, e);
+        double *record = &worst[digits == 0 ? 0 : digits == 1 ? 2 : 1];
+        if (e > *record && isfinite(e)) *record = e;
+    }
+}
+
+static void shape_run(const Shape *s, const Matrix *w, const float *x, Accuracy accuracy) {
+    Arena *a = arena_create();
+    size_t n_y = s->split < s->rows ? s->y1 + s->rows - s->split : s->y0 + s->rows;
+    n_y += 3; /* columns that stay as they are */
+    float *nw = random_normals(a, s->k, &seed), *bias = random_normals(a, n_y, &seed);
+    float *res = random_normals(a, n_y, &seed), *y = ARENA_ARRAY(a, float, n_y);
+    if (!x) x = s->prologue == 2 ? partials(a, s) : random_normals(a, x_words(s), &seed);
+    uint32_t step[STEP_WORDS] = {0}, valid = s->x_last > 1 ? s->x_last - 1 : 1;
+    step[STEP_POS] = 7, step[STEP_END] = 7 + valid;
+    double *v = shape_input(a, s, s->x_last ? x + (size_t)(valid - 1) * s->k : x, nw);
+    double *want = expected(a, s, w, v, bias, res, n_y);
+    KernelOp op = {.accuracy = accuracy};
+    shape_describe(&op, s, w);
+    HarnessBuffer b[] = {matrix_buffer(w),           {"x", x, NULL, 4 * x_words(s)}, {"y", NULL, y, 4 * n_y},
+                         {"nw", nw, NULL, 4 * s->k}, {"bias", bias, NULL, 4 * n_y},  {"res", res, NULL, 4 * n_y},
+                         {"step", step, NULL, sizeof step}};
+    cases_run(s, &op, b, sizeof b / sizeof *b, y, want, n_y);
+    arena_destroy(a);
+}
+
+static void shape_random(const Shape *s, const Format *f, Accuracy accuracy) {
+    Arena *a = arena_create();
+    if (s->k % f->block_n == 0)
+        shape_run(s, matrix_random(a, f, s->epilogue == 1 ? 2 * s->rows : s->rows, s->k, &seed), NULL, accuracy);
+    arena_destroy(a);
+}
+
+static const Shape shapes[] = {
+    {.k = 32, .rows = 1, .split = 1, .name = "one unit, one row"},
+    {.k = 256, .rows = 17, .split = 17, .name = "one block"},
+    {.k = 4096, .rows = 65, .split = 65, .name = "long rows"},
+};
+/* Each of these for one format in turn. */
+static const Shape variants[] = {
+    {.k = 96, .rows = 3, .split = 2, .y0 = 1, .y1 = 7, .bias = true, .name = "split, bias"},
+    {.k = 288, .rows = 64, .split = 64, .prologue = 1, .res = true, .name = "norm, residual"},
+    {.k = 256, .rows = 257, .split = 257, .prologue = 1, .epilogue = 1, .name = "norm, swiglu"},
+    {.k = 320, .rows = 17, .split = 17, .prologue = 2, .ns = 3, .hd = 64, .res = true, .name = "merge of 3 parts"},
+    {.k = 768, .rows = 5, .split = 5, .prologue = 2, .ns = 1, .hd = 48, .bias = true, .res = true, .name = "merge of 1"},
+    {.k = 1536, .rows = 33, .split = 10, .y0 = 0, .y1 = 40, .prologue = 1, .x_last = 5, .name = "norm of the last row"},
+    {.k = 11008, .rows = 19, .split = 19, .prologue = 1, .res = true, .name = "longer than shared memory"},
+    {.k = 100, .rows = 9, .split = 9, .prologue = 1, .x_last = 2, .name = "ragged rows"},
+    {.k = 33, .rows = 9, .split = 9, .name = "odd rows"},
+    {.k = 512, .rows = 67, .split = 67, .epilogue = 1, .y0 = 5, .name = "swiglu"},
+};
+
+static void variants_run(void) {
+    uint32_t n_formats = 0;
+    while (formats[n_formats]) n_formats++;
+    for (size_t i = 0; i < sizeof variants / sizeof *variants; i++) {
+        const Format *f = NULL; /* the next one that can have such rows */
+        for (uint32_t j = 0; j < n_formats && (!f || variants[i].k % f->block_n); j++)
+            f = formats[(5 * i + j) % n_formats];
+        shape_random(&variants[i], f, i % 3 ? ACCURACY_EXACT : ACCURACY_FAST);
+    }
+}
+
+int main(void) {
+    Arena *a = arena_create();
+    h = harness_open(a);
+    if (!h) {
+        SKIP("no Vulkan device");
+        return check_done();
+    }
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
+        for (const Format *const *f = formats; *f; f++) shape_random(&shapes[i], *f, ACCURACY_EXACT);
+    variants_run();
+    printf("largest errors: f32 %.2g, two digits %.2g, one digit %.2g\n", worst[0], worst[1], worst[2]);
+    arena_destroy(a);
+    return check_done();
+}
