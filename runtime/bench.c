@@ -1,5 +1,6 @@
-/* bench.c - speed, with the meaning of llama-bench: pp is a prompt processed from an empty cache, tg are single-token
- * steps behind a filled one. One warm-up, then r repetitions; loading is not part of it. */
+/* bench.c - speed, with the meaning of llama-bench: pp is a prompt processed from an empty cache,
+ * tg are single-token steps behind a filled one. One warm-up, then r repetitions; loading is not
+ * part of it. */
 #include "command.h"
 #include "parallel.h"
 #include <math.h>
@@ -17,13 +18,16 @@ static bool ignore(void *ctx, uint32_t id) {
 }
 
 /* One repetition: ids at `first`, `most` sampled; seconds, or a negative number. */
-static double bench_once(Session *s, const uint32_t *ids, uint32_t n, uint32_t first, uint32_t most) {
+static double bench_once(Session *s, const uint32_t *ids, uint32_t n, uint32_t first,
+                         uint32_t most) {
     double start = parallel_now();
-    if (!session_start(s, ids, n, first, NULL) || !session_generate(s, most, ignore, NULL)) return -1;
+    if (!session_start(s, ids, n, first, NULL) || !session_generate(s, most, ignore, NULL))
+        return -1;
     return parallel_now() - start;
 }
 
-static bool bench_run(App *a, const uint32_t *ids, uint32_t n, uint32_t first, uint32_t most, Result *r) {
+static bool bench_run(App *a, const uint32_t *ids, uint32_t n, uint32_t first, uint32_t most,
+                      Result *r) {
     uint64_t repetitions = a->options->repetitions;
     double sum = 0, squares = 0;
     for (uint64_t i = 0; i <= repetitions; i++) {
@@ -44,8 +48,10 @@ static void print_json_text(const char *s) {
     (void)putchar('"');
     for (; *s; s++) {
         if (*s == '"' || *s == '\\') (void)putchar('\\');
-        if ((unsigned char)*s < 32) (void)printf("\\u%04x", (unsigned)*s);
-        else (void)putchar(*s);
+        if ((unsigned char)*s < 32)
+            (void)printf("\\u%04x", (unsigned)*s);
+        else
+            (void)putchar(*s);
     }
     (void)putchar('"');
 }
@@ -58,20 +64,27 @@ static void print_json(const App *a, const Result *pp, const Result *tg) {
     (void)printf(", \"device\": ");
     print_json_text(a->session.device.properties.deviceName);
     (void)printf(", \"repetitions\": %llu", (unsigned long long)a->options->repetitions);
-    if (pp->n) (void)printf(", \"pp\": {\"n\": %u, \"tokens_per_s\": %.3f, \"stddev\": %.3f}", pp->n, pp->mean, pp->deviation);
+    if (pp->n)
+        (void)printf(", \"pp\": {\"n\": %u, \"tokens_per_s\": %.3f, \"stddev\": %.3f}", pp->n,
+                     pp->mean, pp->deviation);
     if (tg->n)
-        (void)printf(", \"tg\": {\"n\": %u, \"depth\": %llu, \"tokens_per_s\": %.3f, \"stddev\": %.3f, \"gb_per_s\": %.3f}", tg->n,
-                     (unsigned long long)a->options->depth, tg->mean, tg->deviation, tg->mean * (double)a->plan->decode_bytes * 1e-9);
+        (void)printf(", \"tg\": {\"n\": %u, \"depth\": %llu, \"tokens_per_s\": %.3f, \"stddev\": "
+                     "%.3f, \"gb_per_s\": %.3f}",
+                     tg->n, (unsigned long long)a->options->depth, tg->mean, tg->deviation,
+                     tg->mean * (double)a->plan->decode_bytes * 1e-9);
     (void)printf("}\n");
 }
 
 static void print_table(const App *a, const Result *pp, const Result *tg) {
     char name[40];
-    (void)printf("%s on %s\n\n| test | tokens/s | +- | GB/s |\n|---|---|---|---|\n", a->plan->model_name, a->session.device.properties.deviceName);
+    (void)printf("%s on %s\n\n| test | tokens/s | +- | GB/s |\n|---|---|---|---|\n",
+                 a->plan->model_name, a->session.device.properties.deviceName);
     if (pp->n) (void)printf("| pp%u | %.2f | %.2f | |\n", pp->n, pp->mean, pp->deviation);
     if (!tg->n) return;
-    (void)snprintf(name, sizeof name, a->options->depth ? "tg%u @ d%llu" : "tg%u", tg->n, (unsigned long long)a->options->depth);
-    (void)printf("| %s | %.2f | %.2f | %.2f |\n", name, tg->mean, tg->deviation, tg->mean * (double)a->plan->decode_bytes * 1e-9);
+    (void)snprintf(name, sizeof name, a->options->depth ? "tg%u @ d%llu" : "tg%u", tg->n,
+                   (unsigned long long)a->options->depth);
+    (void)printf("| %s | %.2f | %.2f | %.2f |\n", name, tg->mean, tg->deviation,
+                 tg->mean * (double)a->plan->decode_bytes * 1e-9);
 }
 
 /* Sizes from the options; a default that does not fit the context is cut, a wish is refused. */
@@ -79,11 +92,19 @@ static bool bench_sizes(const App *a, Result *pp, Result *tg) {
     const Options *o = a->options;
     uint64_t ctx = a->plan->n_ctx;
     uint64_t prompt = o->bench_prompt >= 0 ? (uint64_t)o->bench_prompt : ctx < 512 ? ctx : 512;
-    if (prompt > ctx) return error_user("bench -p %llu: the context of this program is %llu", (unsigned long long)prompt, (unsigned long long)ctx);
-    if (o->depth >= ctx) return error_user("bench -d %llu: the context of this program is %llu", (unsigned long long)o->depth, (unsigned long long)ctx);
-    uint64_t room = ctx - o->depth, steps = o->bench_steps >= 0 ? (uint64_t)o->bench_steps : room < 128 ? room : 128;
+    if (prompt > ctx)
+        return error_user("bench -p %llu: the context of this program is %llu",
+                          (unsigned long long)prompt, (unsigned long long)ctx);
+    if (o->depth >= ctx)
+        return error_user("bench -d %llu: the context of this program is %llu",
+                          (unsigned long long)o->depth, (unsigned long long)ctx);
+    uint64_t room = ctx - o->depth, steps = o->bench_steps >= 0 ? (uint64_t)o->bench_steps
+                                            : room < 128        ? room
+                                                                : 128;
     if (steps > room)
-        return error_user("bench -d %llu -n %llu: the context of this program is %llu", (unsigned long long)o->depth, (unsigned long long)steps, (unsigned long long)ctx);
+        return error_user("bench -d %llu -n %llu: the context of this program is %llu",
+                          (unsigned long long)o->depth, (unsigned long long)steps,
+                          (unsigned long long)ctx);
     pp->n = (uint32_t)prompt;
     tg->n = (uint32_t)steps;
     return true;

@@ -1,4 +1,5 @@
-/* command.h - the commands of a compiled program, and what they share. Each returns false after a failure was reported. */
+/* command.h - the commands of a compiled program, and what they share. Each returns false after a
+ * failure was reported. */
 #ifndef QCC_COMMAND_H
 #define QCC_COMMAND_H
 #include "session.h"
@@ -11,22 +12,22 @@ typedef struct {
     uint64_t n;                       /* -n; 0: until the end of the text or of the context */
     bool ids, echo, ignore_eos;
     Sampling sampling;
-    int64_t device;                   /* --device, -1: the best */
+    int64_t device; /* --device, -1: the best */
     /* bench: -1 means the default, or what fits */
     int64_t bench_prompt, bench_steps;
     uint64_t repetitions, depth;
     bool json;
     /* the others */
     bool no_bos, special;
-    const char *out, *path;           /* --out, --path prefill|decode */
+    const char *out, *path; /* --out, --path prefill|decode */
 } Options;
 
 typedef struct {
     const Plan *plan;
     const Options *options;
     Payload payload;
-    uint8_t *vocab;        /* the tokenizer's blob */
-    Tokenizer *tokenizer;  /* NULL until command_tokenizer */
+    uint8_t *vocab;       /* the tokenizer's blob */
+    Tokenizer *tokenizer; /* NULL until command_tokenizer */
     Session session;
 } App;
 
@@ -46,9 +47,11 @@ bool command_tokenizer(App *a); /* reads the vocabulary, once */
 bool info_string(const char *manifest, const char *key, char *out, uint32_t size);
 
 /* input.c. Results are malloc'ed; NULL: reported. "-" is stdin. */
-char *input_read(const char *path, uint64_t *bytes);               /* whole file, with a NUL behind it */
-uint32_t *input_ids(App *a, const char *path, uint32_t *n);        /* numbers separated by spaces, commas, newlines */
+char *input_read(const char *path, uint64_t *bytes); /* whole file, with a NUL behind it */
+/* Numbers separated by spaces, commas or newlines, each below n_vocab. */
+uint32_t *input_ids(App *a, const char *path, uint32_t *n);
 uint32_t *input_encode(App *a, const char *text, uint64_t bytes, unsigned flags, uint32_t *n);
-bool input_fits(const App *a, uint32_t n);                         /* a prompt of n tokens: at least one, at most the context */
-bool output_finish(void);                                          /* flushes stdout; reports what could not be written */
+/* A prompt of n tokens: at least one, at most the context. */
+bool input_fits(const App *a, uint32_t n);
+bool output_finish(void); /* flushes stdout; reports what could not be written */
 #endif

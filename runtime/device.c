@@ -1,4 +1,4 @@
-/* device.c - Vulkan loader, instance with optional validation, choice of the device, fault injection. */
+/* device.c - Vulkan loader, instance, choice of the device, validation, fault injection. */
 #define VOLK_IMPLEMENTATION
 #include "needs.h"
 #include <stdatomic.h>
@@ -24,22 +24,32 @@ bool device_check(VkResult r, const char *call) {
     if (r >= 0) return true;
     switch ((int)r) {
     case VK_ERROR_OUT_OF_DEVICE_MEMORY:
-        return error_environment("out of device memory in %s; close other programs that use the device, "
-                                 "or recompile with a smaller --ctx or --vram-budget", call);
+        return error_environment(
+            "out of device memory in %s; close other programs that use the device, "
+            "or recompile with a smaller --ctx or --vram-budget",
+            call);
     case VK_ERROR_OUT_OF_HOST_MEMORY: return error_environment("out of host memory in %s", call);
     case VK_ERROR_DEVICE_LOST:
-        return error_environment("the device was lost in %s: the driver reset it, or it was removed; what was printed so far "
-                                 "is valid; run again, or recompile with a smaller --batch if it happens every time", call);
+        return error_environment(
+            "the device was lost in %s: the driver reset it, or it was removed; what was printed "
+            "so far "
+            "is valid; run again, or recompile with a smaller --batch if it happens every time",
+            call);
     case VK_ERROR_INCOMPATIBLE_DRIVER:
-        return error_environment("no Vulkan driver was found (%s); install the driver of your GPU, or mesa-vulkan-drivers", call);
+        return error_environment("no Vulkan driver was found (%s); install the driver of your GPU, "
+                                 "or mesa-vulkan-drivers",
+                                 call);
     case VK_ERROR_LAYER_NOT_PRESENT:
-        return error_environment("QCC_VALIDATE is set, but " VALIDATION_LAYER " is not installed (vulkan-validationlayers)");
+        return error_environment("QCC_VALIDATE is set, but " VALIDATION_LAYER
+                                 " is not installed (vulkan-validationlayers)");
     default: return error_environment("%s failed with VkResult %d", call, (int)r);
     }
 }
 
-static VKAPI_ATTR VkBool32 VKAPI_CALL on_message(VkDebugUtilsMessageSeverityFlagBitsEXT severity, VkDebugUtilsMessageTypeFlagsEXT type,
-                                                 const VkDebugUtilsMessengerCallbackDataEXT *data, void *user) {
+static VKAPI_ATTR VkBool32 VKAPI_CALL on_message(VkDebugUtilsMessageSeverityFlagBitsEXT severity,
+                                                 VkDebugUtilsMessageTypeFlagsEXT type,
+                                                 const VkDebugUtilsMessengerCallbackDataEXT *data,
+                                                 void *user) {
     (void)severity, (void)type, (void)user;
     (void)atomic_fetch_add(&validation_messages, 1);
     (void)fprintf(stderr, "validation: %s\n", data->pMessage);
@@ -48,7 +58,8 @@ static VKAPI_ATTR VkBool32 VKAPI_CALL on_message(VkDebugUtilsMessageSeverityFlag
 
 static bool instance_has(const char *extension) {
     uint32_t n = 0;
-    if (vkEnumerateInstanceExtensionProperties(NULL, &n, NULL) != VK_SUCCESS || n == 0) return false;
+    if (vkEnumerateInstanceExtensionProperties(NULL, &n, NULL) != VK_SUCCESS || n == 0)
+        return false;
     VkExtensionProperties *e = error_alloc(n, sizeof *e, "the instance's extensions");
     bool found = false;
     if (e && vkEnumerateInstanceExtensionProperties(NULL, &n, e) == VK_SUCCESS)
@@ -59,17 +70,24 @@ static bool instance_has(const char *extension) {
 
 static bool instance_init(Device *d, uint32_t version) {
     static const char *const layer = VALIDATION_LAYER;
-    static const VkValidationFeatureEnableEXT sync = VK_VALIDATION_FEATURE_ENABLE_SYNCHRONIZATION_VALIDATION_EXT;
+    static const VkValidationFeatureEnableEXT sync =
+        VK_VALIDATION_FEATURE_ENABLE_SYNCHRONIZATION_VALIDATION_EXT;
     VkDebugUtilsMessengerCreateInfoEXT messenger = {
         .sType = VK_STRUCTURE_TYPE_DEBUG_UTILS_MESSENGER_CREATE_INFO_EXT,
-        .messageSeverity = VK_DEBUG_UTILS_MESSAGE_SEVERITY_WARNING_BIT_EXT | VK_DEBUG_UTILS_MESSAGE_SEVERITY_ERROR_BIT_EXT,
+        .messageSeverity = VK_DEBUG_UTILS_MESSAGE_SEVERITY_WARNING_BIT_EXT |
+                           VK_DEBUG_UTILS_MESSAGE_SEVERITY_ERROR_BIT_EXT,
         .messageType = VK_DEBUG_UTILS_MESSAGE_TYPE_VALIDATION_BIT_EXT,
         .pfnUserCallback = on_message};
-    VkValidationFeaturesEXT validation = {.sType = VK_STRUCTURE_TYPE_VALIDATION_FEATURES_EXT, .pNext = &messenger,
-                                          .enabledValidationFeatureCount = 1, .pEnabledValidationFeatures = &sync};
+    VkValidationFeaturesEXT validation = {.sType = VK_STRUCTURE_TYPE_VALIDATION_FEATURES_EXT,
+                                          .pNext = &messenger,
+                                          .enabledValidationFeatureCount = 1,
+                                          .pEnabledValidationFeatures = &sync};
     const char *extensions[3];
-    VkApplicationInfo app = {.sType = VK_STRUCTURE_TYPE_APPLICATION_INFO, .pApplicationName = "qcc", .apiVersion = version};
-    VkInstanceCreateInfo info = {.sType = VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO, .pApplicationInfo = &app,
+    VkApplicationInfo app = {.sType = VK_STRUCTURE_TYPE_APPLICATION_INFO,
+                             .pApplicationName = "qcc",
+                             .apiVersion = version};
+    VkInstanceCreateInfo info = {.sType = VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO,
+                                 .pApplicationInfo = &app,
                                  .ppEnabledExtensionNames = extensions};
 #ifdef VK_KHR_portability_enumeration
     if (instance_has(VK_KHR_PORTABILITY_ENUMERATION_EXTENSION_NAME)) {
@@ -86,7 +104,8 @@ static bool instance_init(Device *d, uint32_t version) {
     }
     if (!VK_CHECK(vkCreateInstance, &info, NULL, &d->instance)) return false;
     volkLoadInstanceOnly(d->instance);
-    return !d->validate || VK_CHECK(vkCreateDebugUtilsMessengerEXT, d->instance, &messenger, NULL, &d->messenger);
+    return !d->validate ||
+           VK_CHECK(vkCreateDebugUtilsMessengerEXT, d->instance, &messenger, NULL, &d->messenger);
 }
 
 static int device_rank(const Found *f) {
@@ -99,7 +118,7 @@ static int device_rank(const Found *f) {
     }
 }
 
-/* The best device that the plan can run on; if there is none, the best one, so that the check can say why. */
+/* The best device that the plan can run on; without any, the best, so that the check says why. */
 static uint32_t device_best(const Found *found, uint32_t n, const Plan *p) {
     uint32_t best = 0;
     int best_rank = -1;
@@ -115,10 +134,16 @@ static bool device_create(Device *d, const Found *f, const Plan *p) {
     const char *extensions[NEEDS_MAX_EXTENSIONS];
     uint32_t n = needs_enable(f, p, &enable, extensions);
     float priority = 1;
-    VkDeviceQueueCreateInfo queue = {.sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO, .queueFamilyIndex = f->family,
-                                     .queueCount = 1, .pQueuePriorities = &priority};
-    VkDeviceCreateInfo info = {.sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO, .pNext = &enable.core, .queueCreateInfoCount = 1,
-                               .pQueueCreateInfos = &queue, .enabledExtensionCount = n, .ppEnabledExtensionNames = extensions};
+    VkDeviceQueueCreateInfo queue = {.sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO,
+                                     .queueFamilyIndex = f->family,
+                                     .queueCount = 1,
+                                     .pQueuePriorities = &priority};
+    VkDeviceCreateInfo info = {.sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO,
+                               .pNext = &enable.core,
+                               .queueCreateInfoCount = 1,
+                               .pQueueCreateInfos = &queue,
+                               .enabledExtensionCount = n,
+                               .ppEnabledExtensionNames = extensions};
     d->physical = f->physical;
     d->properties = f->properties;
     d->memory = f->memory;
@@ -135,14 +160,16 @@ static bool device_choose(Device *d, Found *found, uint32_t n, const Plan *p, in
     if (index >= 0 && (uint32_t)index >= n) {
         char names[600] = "";
         for (uint32_t i = 0, at = 0; i < n && at < sizeof names; i++)
-            at += (uint32_t)snprintf(names + at, sizeof names - at, "%s%u %s", i ? ", " : "", i, found[i].properties.deviceName);
+            at += (uint32_t)snprintf(names + at, sizeof names - at, "%s%u %s", i ? ", " : "", i,
+                                     found[i].properties.deviceName);
         return error_environment("--device %d does not exist; there are: %s", index, names);
     }
     d->index = index >= 0 ? (uint32_t)index : device_best(found, n, p);
     const Found *f = &found[d->index];
     if (needs_check(f, p, false) > 0) {
         (void)needs_check(f, p, true);
-        return error_environment("device %u (%s) is not able to run this program", d->index, f->properties.deviceName);
+        return error_environment("device %u (%s) is not able to run this program", d->index,
+                                 f->properties.deviceName);
     }
     return device_create(d, f, p);
 }
@@ -151,16 +178,21 @@ bool device_init(Device *d, const Plan *p, int index) {
     const char *validate = getenv("QCC_VALIDATE");
     *d = (Device){.validate = validate && strcmp(validate, "0") != 0};
     if (device_fault() || volkInitialize() != VK_SUCCESS)
-        return error_environment("no Vulkan loader (libvulkan.so.1); install the package libvulkan1 and the driver of your GPU");
+        return error_environment("no Vulkan loader (libvulkan.so.1); install the package "
+                                 "libvulkan1 and the driver of your GPU");
     uint32_t version = volkGetInstanceVersion();
-    uint32_t wanted = p->needs.api_version > VK_API_VERSION_1_3 ? p->needs.api_version : VK_API_VERSION_1_3;
+    uint32_t wanted = p->needs.api_version > VK_API_VERSION_1_3 ? p->needs.api_version
+                                                                : VK_API_VERSION_1_3;
     if (version < VK_API_VERSION_1_1)
-        return error_environment("the Vulkan loader is of version 1.0, needed 1.1; update the package libvulkan1");
+        return error_environment(
+            "the Vulkan loader is of version 1.0, needed 1.1; update the package libvulkan1");
     if (!instance_init(d, wanted)) return false;
 
     uint32_t n = 0, at = 0;
     if (!VK_CHECK(vkEnumeratePhysicalDevices, d->instance, &n, NULL)) return false;
-    if (n == 0) return error_environment("no Vulkan device was found; install the driver of your GPU, or mesa-vulkan-drivers");
+    if (n == 0)
+        return error_environment(
+            "no Vulkan device was found; install the driver of your GPU, or mesa-vulkan-drivers");
     VkPhysicalDevice *devices = error_alloc(n, sizeof *devices, "the list of devices");
     Found *found = error_alloc(n, sizeof *found, "the devices' properties");
     bool ok = devices && found && VK_CHECK(vkEnumeratePhysicalDevices, d->instance, &n, devices);
@@ -176,8 +208,8 @@ void device_finish(Device *d) {
     if (d->handle) vkDestroyDevice(d->handle, NULL);
     if (d->messenger) vkDestroyDebugUtilsMessengerEXT(d->instance, d->messenger, NULL);
     if (d->instance) vkDestroyInstance(d->instance, NULL);
-    volkFinalize();
     *d = (Device){0};
     unsigned n = atomic_exchange(&validation_messages, 0);
-    if (n > 0) (void)error_environment("the validation layer reported %u message%s", n, n == 1 ? "" : "s");
+    if (n > 0)
+        (void)error_environment("the validation layer reported %u message%s", n, n == 1 ? "" : "s");
 }

@@ -1,10 +1,12 @@
-/* device.h - Vulkan 1.1 and later, opened at run time: instance, the device that was chosen, memory zones.
+/* device.h - Vulkan 1.1 and later, opened at run time: instance, the device that was chosen, memory
+ * zones.
  *
- * Every Vulkan call that can fail goes through VK_CHECK, which prints one line and yields false. The environment variable
- * QCC_FAIL_VK=n makes the n-th such call of the process fail without being made.
- * QCC_VALIDATE=1 turns on VK_LAYER_KHRONOS_validation with synchronization validation. Its messages go to stderr and
- * make the exit status 3; zones whose contents are undefined at start are filled with NaN.
- * QCC_STAGING=1 loads weights through the staging ring even where memory could be mapped. */
+ * Every Vulkan call that can fail goes through VK_CHECK, which prints one line and yields false.
+ * The environment variable QCC_FAIL_VK=n makes the n-th such call of the process fail without being
+ * made. QCC_VALIDATE=1 turns on VK_LAYER_KHRONOS_validation with synchronization validation. Its
+ * messages go to stderr and make the exit status 3; zones whose contents are undefined at start are
+ * filled with NaN. QCC_STAGING=1 loads weights through the staging ring even where memory could be
+ * mapped. */
 #ifndef QCC_DEVICE_H
 #define QCC_DEVICE_H
 #include "error.h"
@@ -23,8 +25,8 @@ typedef struct Device {
     VkDevice handle;
     VkQueue queue;
     uint32_t family;
-    uint32_t index;        /* of the device, as --device counts */
-    bool size_control;     /* pipelines can require a subgroup size */
+    uint32_t index;    /* of the device, as --device counts */
+    bool size_control; /* pipelines can require a subgroup size */
     bool full_subgroups;
     bool validate;
 } Device;
@@ -38,11 +40,14 @@ typedef struct {
     VkMemoryPropertyFlags flags;
 } Zone;
 
-/* Opens device `index`, or with -1 the best one that the plan can run on: discrete, integrated, virtual, then CPU. */
+/* Opens device `index`, or with -1 the best one that the plan can run on: discrete, integrated,
+ * virtual, then CPU. */
 bool device_init(Device *d, const Plan *p, int index);
-void device_finish(Device *d); /* reports validation messages as a failure; accepts half-built devices */
+void device_finish(
+    Device *d); /* reports validation messages as a failure; accepts half-built devices */
 
-/* Allocates, binds and maps. `name` is for messages. A zone that fails is left empty or half-built. */
+/* Allocates, binds and maps. `name` is for messages. A zone that fails is left empty or half-built.
+ */
 bool zone_init(Zone *z, const Device *d, const char *name, ZoneKind kind, uint64_t bytes);
 void zone_finish(Zone *z, const Device *d);
 

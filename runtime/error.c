@@ -29,13 +29,13 @@ static bool error_first(int code) {
     return atomic_compare_exchange_strong(&status, &none, code);
 }
 
-#define ERROR_BODY(code, tail)           \
-    do {                                 \
-        va_list args;                    \
-        va_start(args, fmt);             \
-        if (error_first(code)) error_print(fmt, args, tail); \
-        va_end(args);                    \
-        return false;                    \
+#define ERROR_BODY(code, tail)                                                                     \
+    do {                                                                                           \
+        va_list args;                                                                              \
+        va_start(args, fmt);                                                                       \
+        if (error_first(code)) error_print(fmt, args, tail);                                       \
+        va_end(args);                                                                              \
+        return false;                                                                              \
     } while (0)
 
 bool error_user(const char *fmt, ...) { ERROR_BODY(1, ""); }

@@ -22,14 +22,16 @@ static bool text_write(Output *o, size_t n) {
 /* Longer pieces than the buffer (a vocabulary may hold long runs of spaces) are allocated. */
 static bool text_piece(Output *o, uint32_t id) {
     size_t room = sizeof o->text - o->n_text;
-    int32_t n = token_piece(o->app->tokenizer, id, o->app->options->special, o->text + o->n_text, room);
+    int32_t n = token_piece(o->app->tokenizer, id, o->app->options->special, o->text + o->n_text,
+                            room);
     if (n < 0) return error_user("token %u cannot be printed: %s", id, token_error(n));
     if ((size_t)n <= room) {
         o->n_text += (size_t)n;
         return text_write(o, o->n_text - token_utf8_hold(o->text, o->n_text));
     }
     char *piece = error_alloc((uint64_t)n, 1, "text");
-    bool ok = piece && text_write(o, o->n_text) && token_piece(o->app->tokenizer, id, o->app->options->special, piece, (size_t)n) == n &&
+    bool ok = piece && text_write(o, o->n_text) &&
+              token_piece(o->app->tokenizer, id, o->app->options->special, piece, (size_t)n) == n &&
               fwrite(piece, 1, (size_t)n, stdout) == (size_t)n;
     free(piece);
     return ok;
@@ -38,7 +40,9 @@ static bool text_piece(Output *o, uint32_t id) {
 static bool on_token(void *ctx, uint32_t id) {
     Output *o = ctx;
     const Options *options = o->app->options;
-    if (id >= o->app->plan->n_vocab) return error_environment("the device sampled token %u of %u: run `verify`", id, o->app->plan->n_vocab);
+    if (id >= o->app->plan->n_vocab)
+        return error_environment("the device sampled token %u of %u: run `verify`", id,
+                                 o->app->plan->n_vocab);
     bool end = !options->ignore_eos && o->app->tokenizer && token_is_eog(o->app->tokenizer, id);
     if (options->ids) {
         if (printf("%s%u", o->any ? " " : "", id) < 0 || fflush(stdout) != 0) return false;
@@ -61,7 +65,8 @@ static uint32_t *prompt_ids(App *a, uint32_t *n) {
     uint32_t *ids = input_encode(a, file ? file : o->text, bytes, flags, n);
     /* what encoding put behind the text would end the generation before it starts */
     const VocabHeader *h = a->tokenizer ? a->tokenizer->header : NULL;
-    if (ids && h && !o->no_bos && (h->flags & VOCAB_ADD_EOS) && *n > 1 && ids[*n - 1] == h->eos) --*n;
+    if (ids && h && !o->no_bos && (h->flags & VOCAB_ADD_EOS) && *n > 1 && ids[*n - 1] == h->eos)
+        --*n;
     free(file);
     return ids;
 }
@@ -71,9 +76,11 @@ static void echo_prompt(App *a, const uint32_t *ids, uint32_t n) {
         for (uint32_t i = 0; i < n; i++) (void)printf("%u ", ids[i]);
         return;
     }
-    int32_t bytes = token_detokenize(a->tokenizer, ids, n, TOKEN_REMOVE_SPECIAL | TOKEN_UNPARSE_SPECIAL, NULL, 0);
+    int32_t bytes = token_detokenize(a->tokenizer, ids, n,
+                                     TOKEN_REMOVE_SPECIAL | TOKEN_UNPARSE_SPECIAL, NULL, 0);
     char *text = bytes > 0 ? error_alloc((uint64_t)bytes, 1, "text") : NULL;
-    if (text && token_detokenize(a->tokenizer, ids, n, TOKEN_REMOVE_SPECIAL | TOKEN_UNPARSE_SPECIAL, text, (size_t)bytes) == bytes)
+    if (text && token_detokenize(a->tokenizer, ids, n, TOKEN_REMOVE_SPECIAL | TOKEN_UNPARSE_SPECIAL,
+                                 text, (size_t)bytes) == bytes)
         (void)fwrite(text, 1, (size_t)bytes, stdout);
     free(text);
 }
@@ -81,16 +88,20 @@ static void echo_prompt(App *a, const uint32_t *ids, uint32_t n) {
 static bool generate(App *a, const uint32_t *ids, uint32_t n) {
     const Options *options = a->options;
     if (!options->ids && !command_tokenizer(a)) return false;
-    if (options->ids && load_find(&a->payload, FRAME_VOCAB, 0) && !command_tokenizer(a)) return false; /* for the end of text */
+    if (options->ids && load_find(&a->payload, FRAME_VOCAB, 0) && !command_tokenizer(a))
+        return false; /* for the end of text */
     if (!input_fits(a, n) || !command_session(a)) return false;
-    uint64_t room = (uint64_t)a->plan->n_ctx - n + 1, most = options->n && options->n < room ? options->n : room;
+    uint64_t room = (uint64_t)a->plan->n_ctx - n + 1,
+             most = options->n && options->n < room ? options->n : room;
     Output o = {.app = a};
     if (options->echo) echo_prompt(a, ids, n);
-    bool ok = session_start(&a->session, ids, n, 0, &options->sampling) && session_generate(&a->session, (uint32_t)most, on_token, &o);
+    bool ok = session_start(&a->session, ids, n, 0, &options->sampling) &&
+              session_generate(&a->session, (uint32_t)most, on_token, &o);
     (void)fwrite(o.text, 1, o.n_text, stdout);
     if (o.any || options->ids) (void)putchar('\n');
     if (!output_finish() || !ok || error_status()) return false;
-    if (!o.ended && most == room && options->n != most) error_note("stopped: the context of %u tokens is full", a->plan->n_ctx);
+    if (!o.ended && most == room && options->n != most)
+        error_note("stopped: the context of %u tokens is full", a->plan->n_ctx);
     return true;
 }
 

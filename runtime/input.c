@@ -19,7 +19,9 @@ bool command_tokenizer(App *a) {
     a->tokenizer = a->vocab ? error_alloc(1, sizeof *a->tokenizer, "the tokenizer") : NULL;
     if (!a->tokenizer) return false;
     int32_t r = token_open(a->vocab, (size_t)f->raw_bytes, a->tokenizer);
-    return r == TOKEN_OK || error_user("the tokenizer of this program cannot be used: %s; compile it again", token_error(r));
+    return r == TOKEN_OK ||
+           error_user("the tokenizer of this program cannot be used: %s; compile it again",
+                      token_error(r));
 }
 
 char *input_read(const char *path, uint64_t *bytes) {
@@ -39,7 +41,9 @@ char *input_read(const char *path, uint64_t *bytes) {
         n += fread(text + n, 1, cap - n - 1, f);
         if (ferror(f)) ok = false;
     }
-    if (!ok) (void)error_user("%s: cannot be read: %s", standard ? "stdin" : path, strerror(errno)); /* silent if reported */
+    if (!ok)
+        (void)error_user("%s: cannot be read: %s", standard ? "stdin" : path,
+                         strerror(errno)); /* silent if reported */
     if (f && !standard) (void)fclose(f);
     if (!ok) return free(text), NULL;
     text[n] = 0;
@@ -65,11 +69,14 @@ uint32_t *input_ids(App *a, const char *path, uint32_t *n) {
     int r = ids ? 1 : -1;
     for (*n = 0; ids && (r = next_id(&at, &id)) == 1; ids[(*n)++] = (uint32_t)id)
         if (id >= a->plan->n_vocab) {
-            (void)error_user("%s: token %u is %llu, expected an id below %u", name, *n, (unsigned long long)id, a->plan->n_vocab);
+            (void)error_user("%s: token %u is %llu, expected an id below %u", name, *n,
+                             (unsigned long long)id, a->plan->n_vocab);
             break;
         }
     if (ids && r == 0 && at < text + bytes) r = -1; /* a NUL byte */
-    if (ids && r < 0) (void)error_user("%s: token %u is not a number; expected ids separated by spaces", name, *n);
+    if (ids && r < 0)
+        (void)error_user("%s: token %u is not a number; expected ids separated by spaces", name,
+                         *n);
     free(text);
     if (r == 0) return ids;
     free(ids);
@@ -81,8 +88,10 @@ uint32_t *input_encode(App *a, const char *text, uint64_t bytes, unsigned flags,
     int32_t r = token_encode(a->tokenizer, text, (size_t)bytes, flags, NULL, 0);
     uint32_t *ids = r >= 0 ? error_alloc((uint64_t)r + 1, sizeof *ids, "token ids") : NULL;
     if (ids) r = token_encode(a->tokenizer, text, (size_t)bytes, flags, ids, (size_t)r);
-    if (r == TOKEN_ERROR_MEMORY) (void)error_environment("out of memory: tokenizing %llu bytes", (unsigned long long)bytes);
-    else if (r < 0) (void)error_user("cannot tokenize the text: %s", token_error(r));
+    if (r == TOKEN_ERROR_MEMORY)
+        (void)error_environment("out of memory: tokenizing %llu bytes", (unsigned long long)bytes);
+    else if (r < 0)
+        (void)error_user("cannot tokenize the text: %s", token_error(r));
     if (r < 0) return free(ids), NULL;
     *n = (uint32_t)r;
     return ids;
@@ -91,8 +100,9 @@ uint32_t *input_encode(App *a, const char *text, uint64_t bytes, unsigned flags,
 bool input_fits(const App *a, uint32_t n) {
     if (n == 0) return error_user("the prompt is empty; expected at least one token");
     if (n <= a->plan->n_ctx) return true;
-    return error_user("the prompt has %u tokens, the context of this program %u; shorten it, or recompile with --ctx %u", n,
-                      a->plan->n_ctx, n);
+    return error_user("the prompt has %u tokens, the context of this program %u; shorten it, or "
+                      "recompile with --ctx %u",
+                      n, a->plan->n_ctx, n);
 }
 
 bool output_finish(void) {

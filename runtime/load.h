@@ -1,4 +1,4 @@
-/* load.h - the payload behind the ELF image of the running executable (payload.h), checked before use. */
+/* load.h - the payload (payload.h) behind the running executable, checked before use. */
 #ifndef QCC_LOAD_H
 #define QCC_LOAD_H
 #include "device.h"
@@ -21,8 +21,9 @@ const PayloadFrame *load_find(const Payload *l, FrameKind kind, uint32_t id);
 /* The frame's raw bytes, checked, malloc'ed (with a zero byte behind them). NULL: reported. */
 uint8_t *load_read(const Payload *l, const PayloadFrame *f);
 
-/* Reads, checks and unpacks all weight frames into their zones on several threads: straight into mapped memory, else through
- * a staging ring of fixed size. Shows progress on a terminal when it takes long. */
+/* Reads, checks and unpacks all weight frames into their zones on several threads: straight into
+ * mapped memory, else through a staging ring of fixed size. Shows progress on a terminal when it
+ * takes long. */
 bool load_weights(const Payload *l, const Device *d, const Plan *p, const Zone *zones);
 
 uint64_t load_hash(const void *p, uint64_t bytes); /* XXH3-64 */

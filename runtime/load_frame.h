@@ -6,6 +6,7 @@
 #include <zstd.h>
 
 bool load_pread(int fd, void *to, uint64_t bytes, uint64_t offset);
-bool load_stored(const Payload *l, const PayloadFrame *f, void *to);                     /* reads, checks the hash */
-bool load_unpack(ZSTD_DCtx *z, const PayloadFrame *f, const void *stored, void *to);     /* f->raw_bytes of `to` */
+bool load_stored(const Payload *l, const PayloadFrame *f, void *to); /* reads, checks the hash */
+bool load_unpack(ZSTD_DCtx *z, const PayloadFrame *f, const void *stored,
+                 void *to); /* f->raw_bytes of `to` */
 #endif

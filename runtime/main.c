@@ -15,11 +15,14 @@ static const char help_text[] =
     "  %s -p \"Once upon a time\" -n 100\n"
     "  -p TEXT | -f FILE | -      the prompt: a text, a file, standard input; byte for byte\n"
     "  --tokens FILE|-            the prompt as token ids, separated by spaces\n"
-    "  -n N                       at most N tokens (until the text ends or the context of %u is full)\n"
+    "  -n N                       at most N tokens (until the text ends or the context of %u is "
+    "full)\n"
     "  --temp T                   0: always the likeliest token; higher: more variety (0.8)\n"
     "  --top-k K                  only the K likeliest tokens, 0: all (40)\n"
-    "  --top-p P                  only the likeliest tokens that make up the probability P, 1: all (0.95)\n"
-    "  --min-p P                  only tokens with P times the probability of the best one, 0: all (0.05)\n"
+    "  --top-p P                  only the likeliest tokens that make up the probability P, 1: all "
+    "(0.95)\n"
+    "  --min-p P                  only tokens with P times the probability of the best one, 0: all "
+    "(0.05)\n"
     "  --repeat-penalty R         makes the latest tokens less likely, 1: off (1)\n"
     "  --repeat-last N            how many of them (64)\n"
     "  --seed S                   equal seeds give equal texts (0)\n"
@@ -31,20 +34,25 @@ static const char help_text[] =
     "\n"
     "Other commands:\n"
     "  bench [-p 512] [-n 128] [-r 5] [-d DEPTH] [--json]\n"
-    "                             tokens per second: prompt, and single tokens behind DEPTH others\n"
-    "  verify                     does this device compute the right thing? (exit status 1 if not)\n"
+    "                             tokens per second: prompt, and single tokens behind DEPTH "
+    "others\n"
+    "  verify                     does this device compute the right thing? (exit status 1 if "
+    "not)\n"
     "  info [--json]              what this program is made of; needs no device\n"
     "  perplexity FILE [--json]   how well the model predicts a text\n"
     "  tokenize [--no-bos] [--special]\n"
-    "                             text on standard input to ids; --special: control tokens are recognised; needs no device\n"
+    "                             text on standard input to ids; --special: control tokens are "
+    "recognised; needs no device\n"
     "  detokenize [--no-bos] [--special]\n"
-    "                             ids to text; --no-bos drops the first BOS, --special prints control tokens\n"
+    "                             ids to text; --no-bos drops the first BOS, --special prints "
+    "control tokens\n"
     "  logits --tokens FILE|- --out FILE [--path prefill|decode]\n"
     "                             float32 little-endian [tokens][%u] for every position\n"
     "\n"
     "All that use a device take --device N (the best one that can run this program).\n"
     "Environment: QCC_VALIDATE=1 runs under the Vulkan validation layer.\n"
-    "Exit status: 0 done, 1 wrong input or damaged program, 2 wrong usage, 3 no device, driver or memory.\n";
+    "Exit status: 0 done, 1 wrong input or damaged program, 2 wrong usage, 3 no device, driver or "
+    "memory.\n";
 
 typedef enum { KIND_FLAG, KIND_TEXT, KIND_COUNT, KIND_SIGNED, KIND_U32, KIND_REAL } ValueKind;
 typedef struct {
@@ -58,15 +66,19 @@ static bool parse_whole(const Option *o, const char *s, uint64_t *out) {
     char *end;
     errno = 0;
     *out = strtoull(s, &end, 10);
-    if (*s >= '0' && *s <= '9' && !*end && !errno && (double)*out >= o->least && (double)*out <= o->most) return true;
-    return error_usage("%s takes a whole number from %.0f to %.0f, found '%s'", o->name, o->least, o->most, s);
+    if (*s >= '0' && *s <= '9' && !*end && !errno && (double)*out >= o->least &&
+        (double)*out <= o->most)
+        return true;
+    return error_usage("%s takes a whole number from %.0f to %.0f, found '%s'", o->name, o->least,
+                       o->most, s);
 }
 
 static bool parse_real(const Option *o, const char *s) {
     char *end;
     double x = strtod(s, &end);
     if (end == s || *end || !(x >= o->least && x <= o->most))
-        return error_usage("%s takes a number from %g to %g, found '%s'", o->name, o->least, o->most, s);
+        return error_usage("%s takes a number from %g to %g, found '%s'", o->name, o->least,
+                           o->most, s);
     *(float *)o->to = (float)x;
     return true;
 }
@@ -92,8 +104,10 @@ static bool parse_value(const Option *o, const char *s) {
     return true;
 }
 
-/* Options end with a NULL name. A word that is not an option goes to *word, once, if word is not NULL. */
-static bool parse(const Option *options, int argc, char **argv, const char *command, const char **word) {
+/* Options end with a NULL name. A word that is not an option goes to *word, once, if word is not
+ * NULL. */
+static bool parse(const Option *options, int argc, char **argv, const char *command,
+                  const char **word) {
     for (int i = 0; i < argc; i++) {
         const Option *o = options;
         while (o->name && strcmp(o->name, argv[i]) != 0) o++;
@@ -104,7 +118,8 @@ static bool parse(const Option *options, int argc, char **argv, const char *comm
         } else if (word && !*word && (argv[i][0] != '-' || !argv[i][1])) {
             *word = argv[i];
         } else {
-            return error_usage("%s%sunknown %s '%s'", command, *command ? ": " : "", argv[i][0] == '-' ? "option" : "argument", argv[i]);
+            return error_usage("%s%sunknown %s '%s'", command, *command ? ": " : "",
+                               argv[i][0] == '-' ? "option" : "argument", argv[i]);
         }
     }
     return true;
@@ -116,27 +131,45 @@ static bool parse(const Option *options, int argc, char **argv, const char *comm
 static bool parse_generate(Options *o, int argc, char **argv) {
     const char *word = NULL;
     Sampling *s = &o->sampling;
-    const Option options[] = {
-        {"-p", KIND_TEXT, &o->text, 0, 0}, {"-f", KIND_TEXT, &o->file, 0, 0}, {"--tokens", KIND_TEXT, &o->tokens, 0, 0},
-        {"-n", KIND_COUNT, &o->n, 1, 1e9}, {"--temp", KIND_REAL, &s->temperature, 0, 100}, {"--top-k", KIND_U32, &s->top_k, 0, 1e9},
-        {"--top-p", KIND_REAL, &s->top_p, 0, 1}, {"--min-p", KIND_REAL, &s->min_p, 0, 1},
-        {"--repeat-penalty", KIND_REAL, &s->repeat_penalty, 0.01, 100}, {"--repeat-last", KIND_U32, &s->repeat_last, 0, 1e9},
-        {"--seed", KIND_COUNT, &s->seed, 0, 1.8446744073709552e19}, {"--ids", KIND_FLAG, &o->ids, 0, 0}, {"--echo", KIND_FLAG, &o->echo, 0, 0},
-        {"--special", KIND_FLAG, &o->special, 0, 0}, {"--ignore-eos", KIND_FLAG, &o->ignore_eos, 0, 0},
-        {"--no-bos", KIND_FLAG, &o->no_bos, 0, 0}, DEVICE, END};
+    const Option options[] = {{"-p", KIND_TEXT, &o->text, 0, 0},
+                              {"-f", KIND_TEXT, &o->file, 0, 0},
+                              {"--tokens", KIND_TEXT, &o->tokens, 0, 0},
+                              {"-n", KIND_COUNT, &o->n, 1, 1e9},
+                              {"--temp", KIND_REAL, &s->temperature, 0, 100},
+                              {"--top-k", KIND_U32, &s->top_k, 0, 1e9},
+                              {"--top-p", KIND_REAL, &s->top_p, 0, 1},
+                              {"--min-p", KIND_REAL, &s->min_p, 0, 1},
+                              {"--repeat-penalty", KIND_REAL, &s->repeat_penalty, 0.01, 100},
+                              {"--repeat-last", KIND_U32, &s->repeat_last, 0, 1e9},
+                              {"--seed", KIND_COUNT, &s->seed, 0, 1.8446744073709552e19},
+                              {"--ids", KIND_FLAG, &o->ids, 0, 0},
+                              {"--echo", KIND_FLAG, &o->echo, 0, 0},
+                              {"--special", KIND_FLAG, &o->special, 0, 0},
+                              {"--ignore-eos", KIND_FLAG, &o->ignore_eos, 0, 0},
+                              {"--no-bos", KIND_FLAG, &o->no_bos, 0, 0},
+                              DEVICE,
+                              END};
     if (!parse(options, argc, argv, "", &word)) return false;
     if (word && strcmp(word, "-") != 0)
-        return error_usage("unknown command '%s'; expected bench, verify, info, perplexity, tokenize, detokenize, logits, or a prompt with -p", word);
+        return error_usage("unknown command '%s'; expected bench, verify, info, perplexity, "
+                           "tokenize, detokenize, logits, or a prompt with -p",
+                           word);
     o->from_stdin = word != NULL;
-    int prompts = (o->text != NULL) + (o->file != NULL) + (o->tokens != NULL) + (o->from_stdin ? 1 : 0);
-    if (prompts == 0) return error_usage("no prompt; give one with -p TEXT, -f FILE, --tokens FILE or -");
+    int prompts = (o->text != NULL) + (o->file != NULL) + (o->tokens != NULL) +
+                  (o->from_stdin ? 1 : 0);
+    if (prompts == 0)
+        return error_usage("no prompt; give one with -p TEXT, -f FILE, --tokens FILE or -");
     return prompts == 1 || error_usage("more than one prompt; give one of -p, -f, --tokens and -");
 }
 
 static bool parse_bench(Options *o, int argc, char **argv) {
-    const Option options[] = {{"-p", KIND_SIGNED, &o->bench_prompt, 0, 1e9}, {"-n", KIND_SIGNED, &o->bench_steps, 0, 1e9},
-                              {"-r", KIND_COUNT, &o->repetitions, 1, 1e6}, {"-d", KIND_COUNT, &o->depth, 0, 1e9},
-                              {"--json", KIND_FLAG, &o->json, 0, 0}, DEVICE, END};
+    const Option options[] = {{"-p", KIND_SIGNED, &o->bench_prompt, 0, 1e9},
+                              {"-n", KIND_SIGNED, &o->bench_steps, 0, 1e9},
+                              {"-r", KIND_COUNT, &o->repetitions, 1, 1e6},
+                              {"-d", KIND_COUNT, &o->depth, 0, 1e9},
+                              {"--json", KIND_FLAG, &o->json, 0, 0},
+                              DEVICE,
+                              END};
     return parse(options, argc, argv, "bench", NULL);
 }
 
@@ -157,13 +190,18 @@ static bool parse_perplexity(Options *o, int argc, char **argv) {
 }
 
 static bool parse_tokenize(Options *o, int argc, char **argv) {
-    const Option options[] = {{"--no-bos", KIND_FLAG, &o->no_bos, 0, 0}, {"--special", KIND_FLAG, &o->special, 0, 0}, END};
+    const Option options[] = {{"--no-bos", KIND_FLAG, &o->no_bos, 0, 0},
+                              {"--special", KIND_FLAG, &o->special, 0, 0},
+                              END};
     return parse(options, argc, argv, "tokenize", NULL);
 }
 
 static bool parse_logits(Options *o, int argc, char **argv) {
-    const Option options[] = {{"--tokens", KIND_TEXT, &o->tokens, 0, 0}, {"--out", KIND_TEXT, &o->out, 0, 0},
-                              {"--path", KIND_TEXT, &o->path, 0, 0}, DEVICE, END};
+    const Option options[] = {{"--tokens", KIND_TEXT, &o->tokens, 0, 0},
+                              {"--out", KIND_TEXT, &o->out, 0, 0},
+                              {"--path", KIND_TEXT, &o->path, 0, 0},
+                              DEVICE,
+                              END};
     return parse(options, argc, argv, "logits", NULL);
 }
 
@@ -205,12 +243,21 @@ static bool run(const struct Command *c, const Options *o) {
 }
 
 int main(int argc, char **argv) {
-    Options o = {.device = -1, .bench_prompt = -1, .bench_steps = -1, .repetitions = 5,
-                 .sampling = {.temperature = 0.8f, .top_k = 40, .top_p = 0.95f, .min_p = 0.05f, .repeat_penalty = 1, .repeat_last = 64}};
+    Options o = {.device = -1,
+                 .bench_prompt = -1,
+                 .bench_steps = -1,
+                 .repetitions = 5,
+                 .sampling = {.temperature = 0.8f,
+                              .top_k = 40,
+                              .top_p = 0.95f,
+                              .min_p = 0.05f,
+                              .repeat_penalty = 1,
+                              .repeat_last = 64}};
     const struct Command *c = commands;
     error_name(argc > 0 ? argv[0] : NULL);
     if (wants_help(argc, argv)) {
-        (void)printf(help_text, argv[0], plan.model_name, plan.arch, plan.qcc_version, argv[0], plan.n_ctx, plan.n_vocab);
+        (void)printf(help_text, argv[0], plan.model_name, plan.arch, plan.qcc_version, argv[0],
+                     plan.n_ctx, plan.n_vocab);
         return output_finish() ? 0 : error_status();
     }
     while (c->name && (argc < 2 || strcmp(c->name, argv[1]) != 0)) c++;

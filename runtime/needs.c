@@ -1,4 +1,4 @@
-/* needs.c - queries a physical device, compares it with the plan's demands, picks features and extensions. */
+/* needs.c - what a physical device has, against the plan's demands; what to enable. */
 #include "needs.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,22 +31,28 @@ static void features_link(Features *v, const Found *f) {
     if (knows(f, VK_API_VERSION_1_2, VK_KHR_8BIT_STORAGE_EXTENSION_NAME))
         link_next(&tail, &v->storage8, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_8BIT_STORAGE_FEATURES);
     if (knows(f, VK_API_VERSION_1_2, VK_KHR_SHADER_FLOAT16_INT8_EXTENSION_NAME))
-        link_next(&tail, &v->f16_int8, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_FLOAT16_INT8_FEATURES);
+        link_next(&tail, &v->f16_int8,
+                  VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_FLOAT16_INT8_FEATURES);
     if (knows(f, VK_API_VERSION_1_2, VK_KHR_BUFFER_DEVICE_ADDRESS_EXTENSION_NAME))
         link_next(&tail, &v->bda, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_BUFFER_DEVICE_ADDRESS_FEATURES);
     if (knows(f, VK_API_VERSION_1_2, VK_KHR_VULKAN_MEMORY_MODEL_EXTENSION_NAME))
-        link_next(&tail, &v->memory_model, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_MEMORY_MODEL_FEATURES);
+        link_next(&tail, &v->memory_model,
+                  VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_MEMORY_MODEL_FEATURES);
     if (knows(f, VK_API_VERSION_1_3, VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME))
-        link_next(&tail, &v->size_control, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_FEATURES);
+        link_next(&tail, &v->size_control,
+                  VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_FEATURES);
     if (knows(f, VK_API_VERSION_1_3, VK_KHR_SHADER_INTEGER_DOT_PRODUCT_EXTENSION_NAME))
-        link_next(&tail, &v->dot, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_INTEGER_DOT_PRODUCT_FEATURES);
+        link_next(&tail, &v->dot,
+                  VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_INTEGER_DOT_PRODUCT_FEATURES);
 #ifdef VK_KHR_cooperative_matrix
     if (has_extension(f, VK_KHR_COOPERATIVE_MATRIX_EXTENSION_NAME))
-        link_next(&tail, &v->coopmat, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_FEATURES_KHR);
+        link_next(&tail, &v->coopmat,
+                  VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_FEATURES_KHR);
 #endif
 #ifdef VK_NV_cooperative_matrix2
     if (has_extension(f, VK_NV_COOPERATIVE_MATRIX_2_EXTENSION_NAME))
-        link_next(&tail, &v->coopmat2, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_2_FEATURES_NV);
+        link_next(&tail, &v->coopmat2,
+                  VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_2_FEATURES_NV);
 #endif
 }
 
@@ -56,16 +62,20 @@ static bool query_extensions(Found *f) {
     f->extensions = error_alloc(n, sizeof *f->extensions, "the device's extensions");
     if (!f->extensions) return false;
     f->n_extensions = n;
-    return VK_CHECK(vkEnumerateDeviceExtensionProperties, f->physical, NULL, &f->n_extensions, f->extensions);
+    return VK_CHECK(vkEnumerateDeviceExtensionProperties, f->physical, NULL, &f->n_extensions,
+                    f->extensions);
 }
 
 static void query_properties(Found *f) {
-    VkPhysicalDeviceMaintenance3Properties m3 = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_3_PROPERTIES};
-    VkPhysicalDeviceMaintenance4Properties m4 = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_4_PROPERTIES};
+    VkPhysicalDeviceMaintenance3Properties m3 = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_3_PROPERTIES};
+    VkPhysicalDeviceMaintenance4Properties m4 = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_4_PROPERTIES};
     f->subgroup.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_PROPERTIES;
     f->size_range.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_PROPERTIES;
     m3.pNext = &f->subgroup;
-    if (knows(f, VK_API_VERSION_1_3, VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME)) f->subgroup.pNext = &f->size_range;
+    if (knows(f, VK_API_VERSION_1_3, VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME))
+        f->subgroup.pNext = &f->size_range;
     if (f->api_version >= VK_API_VERSION_1_3) m4.pNext = &m3;
     VkPhysicalDeviceProperties2 all = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2,
                                        .pNext = m4.pNext ? (void *)&m4 : (void *)&m3};
@@ -92,7 +102,8 @@ bool needs_query(Found *f, VkPhysicalDevice physical, uint32_t instance_version)
     *f = (Found){.physical = physical};
     vkGetPhysicalDeviceProperties(physical, &f->properties);
     vkGetPhysicalDeviceMemoryProperties(physical, &f->memory);
-    f->api_version = f->properties.apiVersion < instance_version ? f->properties.apiVersion : instance_version;
+    f->api_version = f->properties.apiVersion < instance_version ? f->properties.apiVersion
+                                                                 : instance_version;
     if (!query_family(f)) return false;
     if (f->api_version < VK_API_VERSION_1_1) return true; /* the check will refuse it */
     if (!query_extensions(f)) return false;
@@ -117,7 +128,8 @@ typedef struct {
 static void check_line(Check *c, const char *limit, const char *found, const char *needed) {
     c->n++;
     if (c->print)
-        error_note("%s cannot run this program: %s is %s, needed %s (compiled for %s); recompile with `qcc --target auto`",
+        error_note("%s cannot run this program: %s is %s, needed %s (compiled for %s); recompile "
+                   "with `qcc --target auto`",
                    c->found->properties.deviceName, limit, found, needed, c->compiled_for);
 }
 
@@ -139,18 +151,21 @@ static void check_version(Check *c, uint32_t needed) {
     if ((found | 0xfff) >= needed) return; /* patch levels do not matter */
     char a[32], b[32];
     (void)snprintf(a, sizeof a, "%u.%u", VK_API_VERSION_MAJOR(found), VK_API_VERSION_MINOR(found));
-    (void)snprintf(b, sizeof b, "%u.%u", VK_API_VERSION_MAJOR(needed), VK_API_VERSION_MINOR(needed));
+    (void)snprintf(b, sizeof b, "%u.%u", VK_API_VERSION_MAJOR(needed),
+                   VK_API_VERSION_MINOR(needed));
     check_line(c, "the Vulkan version", a, b);
 }
 
 static void check_limits(Check *c, const PlanNeeds *n) {
     const VkPhysicalDeviceLimits *l = &c->found->properties.limits;
     uint32_t bindings = l->maxPerStageDescriptorStorageBuffers < l->maxDescriptorSetStorageBuffers
-                            ? l->maxPerStageDescriptorStorageBuffers : l->maxDescriptorSetStorageBuffers;
+                            ? l->maxPerStageDescriptorStorageBuffers
+                            : l->maxDescriptorSetStorageBuffers;
     check_least(c, "maxStorageBufferRange", l->maxStorageBufferRange, n->max_storage_range);
     check_least(c, "maxMemoryAllocationSize", c->found->max_allocation, n->max_allocation);
     check_least(c, "maxBufferSize", c->found->max_buffer, n->max_allocation);
-    check_least(c, "maxComputeWorkGroupInvocations", l->maxComputeWorkGroupInvocations, n->max_invocations);
+    check_least(c, "maxComputeWorkGroupInvocations", l->maxComputeWorkGroupInvocations,
+                n->max_invocations);
     check_least(c, "maxComputeWorkGroupSize[0]", l->maxComputeWorkGroupSize[0], n->max_invocations);
     check_least(c, "maxComputeSharedMemorySize", l->maxComputeSharedMemorySize, n->shared_bytes);
     check_least(c, "maxComputeWorkGroupCount[0]", l->maxComputeWorkGroupCount[0], n->max_groups_x);
@@ -166,10 +181,14 @@ static void check_limits(Check *c, const PlanNeeds *n) {
 
 static void check_subgroups(Check *c, const PlanNeeds *n) {
     const Found *f = c->found;
-    VkSubgroupFeatureFlags ops = f->subgroup.supportedStages & VK_SHADER_STAGE_COMPUTE_BIT ? f->subgroup.supportedOperations : 0;
-    check_has(c, "subgroup arithmetic", n->subgroup_arithmetic, ops & VK_SUBGROUP_FEATURE_ARITHMETIC_BIT);
+    VkSubgroupFeatureFlags ops = f->subgroup.supportedStages & VK_SHADER_STAGE_COMPUTE_BIT
+                                     ? f->subgroup.supportedOperations
+                                     : 0;
+    check_has(c, "subgroup arithmetic", n->subgroup_arithmetic,
+              ops & VK_SUBGROUP_FEATURE_ARITHMETIC_BIT);
     check_has(c, "subgroup shuffle", n->subgroup_shuffle, ops & VK_SUBGROUP_FEATURE_SHUFFLE_BIT);
-    check_has(c, "subgroup clustered", n->subgroup_clustered, ops & VK_SUBGROUP_FEATURE_CLUSTERED_BIT);
+    check_has(c, "subgroup clustered", n->subgroup_clustered,
+              ops & VK_SUBGROUP_FEATURE_CLUSTERED_BIT);
     bool control = f->has.size_control.subgroupSizeControl &&
                    (f->size_range.requiredSubgroupSizeStages & VK_SHADER_STAGE_COMPUTE_BIT);
     check_has(c, "subgroupSizeControl", n->subgroup_size_control, control);
@@ -194,12 +213,15 @@ static void check_features(Check *c, const PlanNeeds *n) {
 #ifdef VK_KHR_cooperative_matrix
     check_has(c, "VK_KHR_cooperative_matrix", n->coopmat, h->coopmat.cooperativeMatrix);
 #else
-    check_has(c, "VK_KHR_cooperative_matrix (in the headers that this runtime was built with)", n->coopmat, false);
+    check_has(c, "VK_KHR_cooperative_matrix (in the headers that this runtime was built with)",
+              n->coopmat, false);
 #endif
 #ifdef VK_NV_cooperative_matrix2
-    check_has(c, "VK_NV_cooperative_matrix2", n->coopmat2, h->coopmat2.cooperativeMatrixWorkgroupScope);
+    check_has(c, "VK_NV_cooperative_matrix2", n->coopmat2,
+              h->coopmat2.cooperativeMatrixWorkgroupScope);
 #else
-    check_has(c, "VK_NV_cooperative_matrix2 (in the headers that this runtime was built with)", n->coopmat2, false);
+    check_has(c, "VK_NV_cooperative_matrix2 (in the headers that this runtime was built with)",
+              n->coopmat2, false);
 #endif
 }
 
@@ -229,7 +251,8 @@ unsigned needs_check(const Found *f, const Plan *p, bool print) {
     return c.n;
 }
 
-uint32_t needs_enable(const Found *f, const Plan *p, Features *e, const char *extensions[NEEDS_MAX_EXTENSIONS]) {
+uint32_t needs_enable(const Found *f, const Plan *p, Features *e,
+                      const char *extensions[NEEDS_MAX_EXTENSIONS]) {
     const PlanNeeds *n = &p->needs;
     const Features *h = &f->has;
     *e = (Features){0};
@@ -243,9 +266,11 @@ uint32_t needs_enable(const Found *f, const Plan *p, Features *e, const char *ex
     e->bda.bufferDeviceAddress = n->bda;
     e->size_control.subgroupSizeControl = h->size_control.subgroupSizeControl;
     e->size_control.computeFullSubgroups = h->size_control.computeFullSubgroups;
-    bool model = n->coopmat || n->coopmat2; /* cooperative matrices live in the Vulkan memory model */
+    bool model = n->coopmat ||
+                 n->coopmat2; /* cooperative matrices live in the Vulkan memory model */
     e->memory_model.vulkanMemoryModel = model && h->memory_model.vulkanMemoryModel;
-    e->memory_model.vulkanMemoryModelDeviceScope = model && h->memory_model.vulkanMemoryModelDeviceScope;
+    e->memory_model.vulkanMemoryModelDeviceScope = model &&
+                                                   h->memory_model.vulkanMemoryModelDeviceScope;
 #ifdef VK_KHR_cooperative_matrix
     e->coopmat.cooperativeMatrix = model && h->coopmat.cooperativeMatrix;
 #endif
@@ -256,7 +281,10 @@ uint32_t needs_enable(const Found *f, const Plan *p, Features *e, const char *ex
         e->coopmat2.pNext = next;
     }
 #endif
-    const struct { const char *name; uint32_t core; } table[] = {
+    const struct {
+        const char *name;
+        uint32_t core;
+    } table[] = {
         {"VK_KHR_portability_subset", 0}, /* must be enabled where it exists */
         {VK_KHR_8BIT_STORAGE_EXTENSION_NAME, VK_API_VERSION_1_2},
         {VK_KHR_SHADER_FLOAT16_INT8_EXTENSION_NAME, VK_API_VERSION_1_2},

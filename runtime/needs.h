@@ -3,7 +3,8 @@
 #define QCC_NEEDS_H
 #include "device.h"
 
-/* Feature structures of one device, linked in a chain from `core`. Only those that the device knows are linked. */
+/* Feature structures of one device, linked in a chain from `core`. Only those that the device knows
+ * are linked. */
 typedef struct {
     VkPhysicalDeviceFeatures2 core;
     VkPhysicalDevice16BitStorageFeatures storage16;
@@ -41,5 +42,6 @@ void needs_finish(Found *f);
 /* How many demands the device does not meet; prints a line for each of them if asked to. */
 unsigned needs_check(const Found *f, const Plan *p, bool print);
 /* The features and extensions to create the device with. f must have passed the check. */
-uint32_t needs_enable(const Found *f, const Plan *p, Features *enable, const char *extensions[NEEDS_MAX_EXTENSIONS]);
+uint32_t needs_enable(const Found *f, const Plan *p, Features *enable,
+                      const char *extensions[NEEDS_MAX_EXTENSIONS]);
 #endif

@@ -1,5 +1,5 @@
-/* parallel.c - threads that draw job numbers from one counter. The caller is one of them, so that it works, if
- * slower, when no thread can be created. */
+/* parallel.c - threads that draw job numbers from one counter. The caller is one of them, so that
+ * it works, if slower, when no thread can be created. */
 #include "parallel.h"
 #include <pthread.h>
 #include <stdatomic.h>

@@ -1,8 +1,10 @@
-/* perplexity.c - how well the model predicts a text: exp of the mean negative log-likelihood per token.
+/* perplexity.c - how well the model predicts a text: exp of the mean negative log-likelihood per
+ * token.
  *
- * A file in which documents end with the text of the end-of-text token is taken document by document: each begins with BOS, has
- * EOS as its last target, and is cut at the context. Any other text is cut into windows of the context, each of which
- * begins with BOS if the vocabulary wants one; all tokens behind the first of a window are targets. */
+ * A file in which documents end with the text of the end-of-text token is taken document by
+ * document: each begins with BOS, has EOS as its last target, and is cut at the context. Any other
+ * text is cut into windows of the context, each of which begins with BOS if the vocabulary wants
+ * one; all tokens behind the first of a window are targets. */
 #define _GNU_SOURCE
 #include "command.h"
 #include <math.h>
@@ -37,7 +39,8 @@ static bool score_window(Score *s, const uint32_t *ids, uint32_t n) {
     s->n = n;
     if (n < 2) return true;
     s->n_windows++;
-    return session_start(&s->app->session, ids, n - 1, 0, NULL) && session_logits(&s->app->session, false, score_row, s);
+    return session_start(&s->app->session, ids, n - 1, 0, NULL) &&
+           session_logits(&s->app->session, false, score_row, s);
 }
 
 static bool score_documents(Score *s, const char *text, uint64_t bytes, TokenText mark) {
@@ -48,7 +51,8 @@ static bool score_documents(Score *s, const char *text, uint64_t bytes, TokenTex
         stop = memmem(text, (size_t)(end - text), mark.s, mark.n);
         bool closed = stop != NULL;
         if (!closed) stop = end;
-        uint32_t *ids = input_encode(s->app, text, (uint64_t)(stop - text), TOKEN_PARSE_SPECIAL, &n);
+        uint32_t *ids = input_encode(s->app, text, (uint64_t)(stop - text), TOKEN_PARSE_SPECIAL,
+                                     &n);
         uint32_t *window = ids ? error_alloc((uint64_t)n + 2, sizeof *window, "token ids") : NULL;
         bool ok = window != NULL;
         if (ok && n > 0) {
@@ -99,10 +103,12 @@ bool command_perplexity(App *a) {
     if (s.n_targets == 0) return error_user("%s: too short; expected at least two tokens", o->file);
     double mean = s.nll / (double)s.n_targets;
     if (o->json)
-        (void)printf("{\"perplexity\": %.6f, \"nll\": %.8f, \"tokens\": %llu, \"%s\": %llu}\n", exp(mean), mean, (unsigned long long)s.n_targets,
+        (void)printf("{\"perplexity\": %.6f, \"nll\": %.8f, \"tokens\": %llu, \"%s\": %llu}\n",
+                     exp(mean), mean, (unsigned long long)s.n_targets,
                      documents ? "documents" : "windows", (unsigned long long)s.n_windows);
     else
-        (void)printf("perplexity %.5f over %llu tokens in %llu %s\n", exp(mean), (unsigned long long)s.n_targets,
-                     (unsigned long long)s.n_windows, documents ? "documents" : "windows");
+        (void)printf("perplexity %.5f over %llu tokens in %llu %s\n", exp(mean),
+                     (unsigned long long)s.n_targets, (unsigned long long)s.n_windows,
+                     documents ? "documents" : "windows");
     return output_finish();
 }

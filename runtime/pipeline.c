@@ -7,7 +7,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* The cache file is this header and the driver's data. A file that does not match it is ignored and replaced. */
+/* The cache file is this header and the driver's data. A file that does not match it is ignored and
+ * replaced. */
 typedef struct {
     char magic[8];
     uint8_t uuid[VK_UUID_SIZE];
@@ -16,25 +17,33 @@ typedef struct {
 } CacheHeader;
 
 static CacheHeader cache_header(const Device *d, const Plan *p) {
-    CacheHeader h = {.magic = "QCCPIPE1", .vendor = d->properties.vendorID, .device = d->properties.deviceID,
-                     .driver = d->properties.driverVersion, .program = p->manifest_hash};
+    CacheHeader h = {.magic = "QCCPIPE1",
+                     .vendor = d->properties.vendorID,
+                     .device = d->properties.deviceID,
+                     .driver = d->properties.driverVersion,
+                     .program = p->manifest_hash};
     memcpy(h.uuid, d->properties.pipelineCacheUUID, VK_UUID_SIZE);
     return h;
 }
 
-/* "~/.cache/qcc/3f2a...-10de-2330.pipelines" or false where there is no home; makes the directories if asked to. */
+/* "~/.cache/qcc/3f2a...-10de-2330.pipelines" or false where there is no home; makes the directories
+ * if asked to. */
 static bool cache_path(char path[1024], const Device *d, const Plan *p, bool make) {
     const char *xdg = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
     char base[700];
-    if (xdg && *xdg == '/') (void)snprintf(base, sizeof base, "%s", xdg);
-    else if (home && *home == '/') (void)snprintf(base, sizeof base, "%s/.cache", home);
-    else return false;
+    if (xdg && *xdg == '/')
+        (void)snprintf(base, sizeof base, "%s", xdg);
+    else if (home && *home == '/')
+        (void)snprintf(base, sizeof base, "%s/.cache", home);
+    else
+        return false;
     if (strlen(base) + 1 >= sizeof base) return false;
     if (make) (void)mkdir(base, 0700);
     (void)snprintf(path, 1024, "%s/qcc", base);
     if (make) (void)mkdir(path, 0700);
-    (void)snprintf(path, 1024, "%s/qcc/%016llx-%04x-%04x.pipelines", base, (unsigned long long)p->manifest_hash,
-                   d->properties.vendorID, d->properties.deviceID);
+    (void)snprintf(path, 1024, "%s/qcc/%016llx-%04x-%04x.pipelines", base,
+                   (unsigned long long)p->manifest_hash, d->properties.vendorID,
+                   d->properties.deviceID);
     return true;
 }
 
@@ -45,10 +54,11 @@ static uint8_t *cache_load(const Device *d, const Plan *p, uint64_t *bytes) {
     uint8_t *data = NULL;
     FILE *f = cache_path(path, d, p, false) ? fopen(path, "rb") : NULL;
     if (!f) return NULL;
-    if (fread(&h, sizeof h, 1, f) == 1 && memcmp(&h, &want, offsetof(CacheHeader, bytes)) == 0 && h.bytes < 1u << 30 &&
-        (data = malloc((size_t)h.bytes + 1)) != NULL) {
+    if (fread(&h, sizeof h, 1, f) == 1 && memcmp(&h, &want, offsetof(CacheHeader, bytes)) == 0 &&
+        h.bytes < 1u << 30 && (data = malloc((size_t)h.bytes + 1)) != NULL) {
         *bytes = h.bytes;
-        if (fread(data, 1, (size_t)h.bytes, f) != h.bytes || load_hash(data, h.bytes) != h.hash) free(data), data = NULL;
+        if (fread(data, 1, (size_t)h.bytes, f) != h.bytes || load_hash(data, h.bytes) != h.hash)
+            free(data), data = NULL;
     }
     (void)fclose(f);
     return data;
@@ -68,13 +78,15 @@ static void cache_write(const char *path, const CacheHeader *h, const void *data
 static void cache_save(const Pipelines *s, const Device *d, uint64_t loaded_hash) {
     char path[1024];
     size_t bytes = 0;
-    if (vkGetPipelineCacheData(d->handle, s->cache, &bytes, NULL) != VK_SUCCESS || bytes == 0) return;
+    if (vkGetPipelineCacheData(d->handle, s->cache, &bytes, NULL) != VK_SUCCESS || bytes == 0)
+        return;
     void *data = malloc(bytes);
     if (data && vkGetPipelineCacheData(d->handle, s->cache, &bytes, data) == VK_SUCCESS) {
         CacheHeader h = cache_header(d, s->plan);
         h.bytes = bytes;
         h.hash = load_hash(data, bytes);
-        if (h.hash != loaded_hash && cache_path(path, d, s->plan, true)) cache_write(path, &h, data);
+        if (h.hash != loaded_hash && cache_path(path, d, s->plan, true))
+            cache_write(path, &h, data);
     }
     free(data);
 }
@@ -83,7 +95,8 @@ static bool cache_create(Pipelines *s, const Device *d, uint64_t *loaded_hash) {
     uint64_t bytes = 0;
     uint8_t *data = cache_load(d, s->plan, &bytes);
     VkPipelineCacheCreateInfo info = {.sType = VK_STRUCTURE_TYPE_PIPELINE_CACHE_CREATE_INFO,
-                                      .initialDataSize = data ? (size_t)bytes : 0, .pInitialData = data};
+                                      .initialDataSize = data ? (size_t)bytes : 0,
+                                      .pInitialData = data};
     *loaded_hash = data ? load_hash(data, bytes) : 0;
     bool ok = VK_CHECK(vkCreatePipelineCache, d->handle, &info, NULL, &s->cache);
     free(data);
@@ -94,10 +107,16 @@ static bool layout_create(Pipelines *s, const Device *d, uint32_t n) {
     VkDescriptorSetLayoutBinding *b = error_alloc(n, sizeof *b, "layouts");
     if (!b) return false;
     for (uint32_t i = 0; i < n; i++)
-        b[i] = (VkDescriptorSetLayoutBinding){.binding = i, .descriptorType = VK_DESCRIPTOR_TYPE_STORAGE_BUFFER,
-                                              .descriptorCount = 1, .stageFlags = VK_SHADER_STAGE_COMPUTE_BIT};
-    VkDescriptorSetLayoutCreateInfo set = {.sType = VK_STRUCTURE_TYPE_DESCRIPTOR_SET_LAYOUT_CREATE_INFO, .bindingCount = n, .pBindings = b};
-    VkPipelineLayoutCreateInfo info = {.sType = VK_STRUCTURE_TYPE_PIPELINE_LAYOUT_CREATE_INFO, .setLayoutCount = 1,
+        b[i] = (VkDescriptorSetLayoutBinding){.binding = i,
+                                              .descriptorType = VK_DESCRIPTOR_TYPE_STORAGE_BUFFER,
+                                              .descriptorCount = 1,
+                                              .stageFlags = VK_SHADER_STAGE_COMPUTE_BIT};
+    VkDescriptorSetLayoutCreateInfo set = {
+        .sType = VK_STRUCTURE_TYPE_DESCRIPTOR_SET_LAYOUT_CREATE_INFO,
+        .bindingCount = n,
+        .pBindings = b};
+    VkPipelineLayoutCreateInfo info = {.sType = VK_STRUCTURE_TYPE_PIPELINE_LAYOUT_CREATE_INFO,
+                                       .setLayoutCount = 1,
                                        .pSetLayouts = &s->sets[n]};
     bool ok = VK_CHECK(vkCreateDescriptorSetLayout, d->handle, &set, NULL, &s->sets[n]) &&
               VK_CHECK(vkCreatePipelineLayout, d->handle, &info, NULL, &s->layouts[n]);
@@ -111,24 +130,32 @@ typedef struct {
     const Payload *payload;
 } Build;
 
-static bool pipeline_create(const Build *b, const PlanKernel *k, VkShaderModule module, VkPipeline *out) {
+static bool pipeline_create(const Build *b, const PlanKernel *k, VkShaderModule module,
+                            VkPipeline *out) {
     VkPipelineShaderStageRequiredSubgroupSizeCreateInfo size = {
-        .sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_REQUIRED_SUBGROUP_SIZE_CREATE_INFO, .requiredSubgroupSize = k->subgroup};
+        .sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_REQUIRED_SUBGROUP_SIZE_CREATE_INFO,
+        .requiredSubgroupSize = k->subgroup};
     VkComputePipelineCreateInfo info = {
         .sType = VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO,
         .layout = b->pipelines->layouts[k->n_bindings],
-        .stage = {.sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO, .stage = VK_SHADER_STAGE_COMPUTE_BIT,
-                  .module = module, .pName = "main"}};
+        .stage = {.sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO,
+                  .stage = VK_SHADER_STAGE_COMPUTE_BIT,
+                  .module = module,
+                  .pName = "main"}};
     if (k->subgroup && b->device->size_control) {
         info.stage.pNext = &size;
         if (b->device->full_subgroups && k->local_size % k->subgroup == 0)
             info.stage.flags |= VK_PIPELINE_SHADER_STAGE_CREATE_REQUIRE_FULL_SUBGROUPS_BIT;
     }
-    VkResult r = VK_TRY(vkCreateComputePipelines, b->device->handle, b->pipelines->cache, 1, &info, NULL, out);
-    if (r >= 0 || r == VK_ERROR_OUT_OF_DEVICE_MEMORY || r == VK_ERROR_OUT_OF_HOST_MEMORY || r == VK_ERROR_DEVICE_LOST)
+    VkResult r = VK_TRY(vkCreateComputePipelines, b->device->handle, b->pipelines->cache, 1, &info,
+                        NULL, out);
+    if (r >= 0 || r == VK_ERROR_OUT_OF_DEVICE_MEMORY || r == VK_ERROR_OUT_OF_HOST_MEMORY ||
+        r == VK_ERROR_DEVICE_LOST)
         return device_check(r, "vkCreateComputePipelines");
-    return error_environment("the driver refused kernel '%s' (VkResult %d); update the driver of %s, or recompile with "
-                             "`qcc --target auto` on this machine", k->name, (int)r, b->device->properties.deviceName);
+    return error_environment(
+        "the driver refused kernel '%s' (VkResult %d); update the driver of %s, or recompile with "
+        "`qcc --target auto` on this machine",
+        k->name, (int)r, b->device->properties.deviceName);
 }
 
 static bool pipeline_job(void *ctx, uint32_t worker, uint32_t job) {
@@ -136,10 +163,13 @@ static bool pipeline_job(void *ctx, uint32_t worker, uint32_t job) {
     const PlanKernel *k = &b->pipelines->plan->kernels[job];
     const PayloadFrame *f = load_find(b->payload, FRAME_SPIRV, job);
     (void)worker;
-    if (!f || f->raw_bytes < 20 || f->raw_bytes % 4) return error_user("this executable is damaged (kernel %u is missing); compile it again", job);
+    if (!f || f->raw_bytes < 20 || f->raw_bytes % 4)
+        return error_user("this executable is damaged (kernel %u is missing); compile it again",
+                          job);
     uint8_t *words = load_read(b->payload, f);
     if (!words) return false;
-    VkShaderModuleCreateInfo info = {.sType = VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO, .codeSize = (size_t)f->raw_bytes,
+    VkShaderModuleCreateInfo info = {.sType = VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO,
+                                     .codeSize = (size_t)f->raw_bytes,
                                      .pCode = (const uint32_t *)(const void *)words};
     VkShaderModule module = VK_NULL_HANDLE;
     bool ok = VK_CHECK(vkCreateShaderModule, b->device->handle, &info, NULL, &module) &&
@@ -158,10 +188,13 @@ bool pipeline_init(Pipelines *s, const Device *d, const Plan *p, const Payload *
     s->kernels = error_alloc(p->n_kernels, sizeof *s->kernels, "pipelines");
     if (!s->sets || !s->layouts || !s->kernels) return false;
     for (uint32_t i = 0; i < p->n_kernels; i++)
-        if (!s->layouts[p->kernels[i].n_bindings] && !layout_create(s, d, p->kernels[i].n_bindings)) return false;
+        if (!s->layouts[p->kernels[i].n_bindings] && !layout_create(s, d, p->kernels[i].n_bindings))
+            return false;
     uint64_t loaded = 0;
     Build b = {s, d, l};
-    if (!cache_create(s, d, &loaded) || !parallel_run(parallel_workers(), p->n_kernels, pipeline_job, &b)) return false;
+    if (!cache_create(s, d, &loaded) ||
+        !parallel_run(parallel_workers(), p->n_kernels, pipeline_job, &b))
+        return false;
     cache_save(s, d, loaded);
     return true;
 }

@@ -23,5 +23,6 @@ bool record_init(Record *r, const Device *d, const Plan *p, const Pipelines *s, 
 void record_finish(Record *r, const Device *d); /* accepts half-built */
 
 /* A global memory barrier. */
-void record_barrier(VkCommandBuffer c, VkPipelineStageFlags from, VkAccessFlags from_access, VkPipelineStageFlags to, VkAccessFlags to_access);
+void record_barrier(VkCommandBuffer c, VkPipelineStageFlags from, VkAccessFlags from_access,
+                    VkPipelineStageFlags to, VkAccessFlags to_access);
 #endif

@@ -1,4 +1,5 @@
-/* session.c - set-up in order, prompt upload, prefill in baked chunks, decode with several submissions in flight. */
+/* session.c - set-up in order, prompt upload, prefill in baked chunks, decode with several
+ * submissions in flight. */
 #include "session.h"
 #include "../kernels/lib/step.h"
 #include <stdlib.h>
@@ -19,7 +20,7 @@ static bool fences_create(Session *s) {
     return VK_CHECK(vkCreateFence, s->device.handle, &info, NULL, &s->upload_fence);
 }
 
-/* The upload buffer, ready to be recorded; what was submitted before is ordered before what it will do. */
+/* The upload buffer, ready to be recorded, ordered behind what was submitted before. */
 static bool upload_begin(Session *s) {
     VkCommandBufferBeginInfo begin = {.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO,
                                       .flags = VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT};
@@ -27,7 +28,8 @@ static bool upload_begin(Session *s) {
         !VK_CHECK(vkResetFences, s->device.handle, 1, &s->upload_fence) ||
         !VK_CHECK(vkBeginCommandBuffer, s->record.upload, &begin))
         return false;
-    record_barrier(s->record.upload, COMPUTE | TRANSFER, VK_ACCESS_SHADER_WRITE_BIT | VK_ACCESS_TRANSFER_WRITE_BIT, TRANSFER,
+    record_barrier(s->record.upload, COMPUTE | TRANSFER,
+                   VK_ACCESS_SHADER_WRITE_BIT | VK_ACCESS_TRANSFER_WRITE_BIT, TRANSFER,
                    VK_ACCESS_TRANSFER_WRITE_BIT);
     return true;
 }
@@ -36,31 +38,38 @@ static bool submit(Session *s, uint32_t n, const VkCommandBuffer *buffers, VkFen
     VkSubmitInfo info = {.sType = VK_STRUCTURE_TYPE_SUBMIT_INFO, .commandBufferCount = 1};
     for (uint32_t i = 0; i < n; i++) { /* one submission each: the plan split long work */
         info.pCommandBuffers = &buffers[i];
-        if (!VK_CHECK(vkQueueSubmit, s->device.queue, 1, &info, i + 1 == n ? fence : VK_NULL_HANDLE)) return false;
+        if (!VK_CHECK(vkQueueSubmit, s->device.queue, 1, &info,
+                      i + 1 == n ? fence : VK_NULL_HANDLE))
+            return false;
     }
     return true;
 }
 
 static bool upload_end(Session *s) {
     record_barrier(s->record.upload, TRANSFER, VK_ACCESS_TRANSFER_WRITE_BIT, COMPUTE, READ_WRITE);
-    return VK_CHECK(vkEndCommandBuffer, s->record.upload) && submit(s, 1, &s->record.upload, s->upload_fence);
+    return VK_CHECK(vkEndCommandBuffer, s->record.upload) &&
+           submit(s, 1, &s->record.upload, s->upload_fence);
 }
 
-static void upload_write(Session *s, const PlanBinding *to, uint64_t offset, const void *data, uint64_t bytes) {
+static void upload_write(Session *s, const PlanBinding *to, uint64_t offset, const void *data,
+                         uint64_t bytes) {
     for (uint64_t at = 0; at < bytes; at += UPDATE_MAX)
         vkCmdUpdateBuffer(s->record.upload, s->zones[to->zone].buffer, to->offset + offset + at,
-                          bytes - at < UPDATE_MAX ? bytes - at : UPDATE_MAX, (const uint8_t *)data + at);
+                          bytes - at < UPDATE_MAX ? bytes - at : UPDATE_MAX,
+                          (const uint8_t *)data + at);
 }
 
-/* Zeroes what the plan wants zeroed. Under validation the rest becomes NaN, so that nobody relies on it. */
+/* Zeroes what the plan wants zeroed. Under validation the rest becomes NaN. */
 static bool zones_clear(Session *s) {
     bool any = false;
-    for (uint32_t i = 0; i < s->plan->n_zones; i++) any |= s->plan->zones[i].kind <= ZONE_DEVICE_ZERO;
+    for (uint32_t i = 0; i < s->plan->n_zones; i++)
+        any |= s->plan->zones[i].kind <= ZONE_DEVICE_ZERO;
     if (!any) return true;
     if (!upload_begin(s)) return false;
     for (uint32_t i = 0; i < s->plan->n_zones; i++) {
         ZoneKind kind = s->plan->zones[i].kind;
-        if (kind == ZONE_DEVICE_ZERO) vkCmdFillBuffer(s->record.upload, s->zones[i].buffer, 0, VK_WHOLE_SIZE, 0);
+        if (kind == ZONE_DEVICE_ZERO)
+            vkCmdFillBuffer(s->record.upload, s->zones[i].buffer, 0, VK_WHOLE_SIZE, 0);
         if (kind == ZONE_DEVICE && s->device.validate)
             vkCmdFillBuffer(s->record.upload, s->zones[i].buffer, 0, VK_WHOLE_SIZE, 0x7fc07fc0);
     }
@@ -72,18 +81,18 @@ static bool zones_create(Session *s) {
     s->zones = error_alloc(p->n_zones, sizeof *s->zones, "memory zones");
     if (!s->zones) return false;
     for (uint32_t i = 0; i < p->n_zones; i++)
-        if (!zone_init(&s->zones[i], &s->device, p->zones[i].name, p->zones[i].kind, p->zones[i].bytes)) return false;
+        if (!zone_init(&s->zones[i], &s->device, p->zones[i].name, p->zones[i].kind,
+                       p->zones[i].bytes))
+            return false;
     return true;
 }
 
 bool session_init(Session *s, const Plan *p, const Payload *l, int index) {
     *s = (Session){.plan = p};
-    return device_init(&s->device, p, index) &&
-           zones_create(s) &&
+    return device_init(&s->device, p, index) && zones_create(s) &&
            load_weights(l, &s->device, p, s->zones) &&
            pipeline_init(&s->pipelines, &s->device, p, l) &&
-           record_init(&s->record, &s->device, p, &s->pipelines, s->zones) &&
-           fences_create(s) &&
+           record_init(&s->record, &s->device, p, &s->pipelines, s->zones) && fences_create(s) &&
            zones_clear(s);
 }
 
@@ -101,9 +110,12 @@ void session_finish(Session *s) {
     *s = (Session){0};
 }
 
-static void step_float(uint32_t step[STEP_WORDS], uint32_t word, float x) { memcpy(&step[word], &x, sizeof x); }
+static void step_float(uint32_t step[STEP_WORDS], uint32_t word, float x) {
+    memcpy(&step[word], &x, sizeof x);
+}
 
-bool session_start(Session *s, const uint32_t *ids, uint32_t n, uint32_t first, const Sampling *sampling) {
+bool session_start(Session *s, const uint32_t *ids, uint32_t n, uint32_t first,
+                   const Sampling *sampling) {
     static const Sampling greedy = {.top_p = 1, .repeat_penalty = 1};
     const Sampling *o = sampling ? sampling : &greedy;
     uint32_t step[STEP_WORDS] = {0};
@@ -123,8 +135,10 @@ bool session_start(Session *s, const uint32_t *ids, uint32_t n, uint32_t first, 
     return upload_end(s);
 }
 
-/* The smallest sequence of `kind` with at least `rows` rows (no_less), or the largest with fewer. NULL: none. */
-static const PlanSequence *sequence_find(const Plan *p, SequenceKind kind, uint32_t rows, bool no_less) {
+/* The smallest sequence of `kind` with at least `rows` rows (no_less), or the largest with fewer.
+ * NULL: none. */
+static const PlanSequence *sequence_find(const Plan *p, SequenceKind kind, uint32_t rows,
+                                         bool no_less) {
     const PlanSequence *best = NULL;
     for (uint32_t i = 0; i < p->n_sequences; i++) {
         const PlanSequence *q = &p->sequences[i];
@@ -134,17 +148,23 @@ static const PlanSequence *sequence_find(const Plan *p, SequenceKind kind, uint3
     return best;
 }
 
-/* The chunk for the next of `rows` tokens: the smallest that holds them all, unless more than half of it would be padding;
- * then the largest that they fill. A single token of a prompt takes the decode sequence. */
-static const PlanSequence *sequence_choose(const Plan *p, SequenceKind part, SequenceKind last, uint32_t rows) {
-    const PlanSequence *whole = rows == 1 && last == SEQUENCE_PREFILL_LAST ? sequence_find(p, SEQUENCE_DECODE, 1, true) : NULL;
+/* The chunk for the next of `rows` tokens: the smallest that holds them all, unless more than half
+ * of it would be padding; then the largest that they fill. A single token of a prompt takes the
+ * decode sequence. */
+static const PlanSequence *sequence_choose(const Plan *p, SequenceKind part, SequenceKind last,
+                                           uint32_t rows) {
+    const PlanSequence *whole = rows == 1 && last == SEQUENCE_PREFILL_LAST
+                                    ? sequence_find(p, SEQUENCE_DECODE, 1, true)
+                                    : NULL;
     if (!whole) whole = sequence_find(p, last, rows, true);
     const PlanSequence *full = sequence_find(p, part, rows, false);
     return whole && (whole->rows <= 2 * rows || !full) ? whole : full;
 }
 
 static bool sequence_submit(Session *s, const PlanSequence *q, VkFence fence) {
-    if (!q) return error_user("this program has no sequence for %u tokens: a bug of qcc", s->end - s->pos);
+    if (!q)
+        return error_user("this program has no sequence for %u tokens: a bug of qcc",
+                          s->end - s->pos);
     const Recorded *r = &s->record.sequences[q - s->plan->sequences];
     uint32_t left = s->end - s->pos;
     s->pos += left < q->rows ? left : q->rows;
@@ -152,12 +172,14 @@ static bool sequence_submit(Session *s, const PlanSequence *q, VkFence fence) {
 }
 
 static bool fence_wait(Session *s, VkFence *fence) {
-    return VK_CHECK(vkWaitForFences, s->device.handle, 1, fence, VK_TRUE, UINT64_MAX) && VK_CHECK(vkResetFences, s->device.handle, 1, fence);
+    return VK_CHECK(vkWaitForFences, s->device.handle, 1, fence, VK_TRUE, UINT64_MAX) &&
+           VK_CHECK(vkResetFences, s->device.handle, 1, fence);
 }
 
 static bool submit_prompt(Session *s, VkFence fence) {
     while (s->pos < s->end) {
-        const PlanSequence *q = sequence_choose(s->plan, SEQUENCE_PREFILL, SEQUENCE_PREFILL_LAST, s->end - s->pos);
+        const PlanSequence *q = sequence_choose(s->plan, SEQUENCE_PREFILL, SEQUENCE_PREFILL_LAST,
+                                                s->end - s->pos);
         bool last = q && q->rows >= s->end - s->pos;
         if (!sequence_submit(s, q, last ? fence : VK_NULL_HANDLE)) return false;
     }
@@ -165,7 +187,9 @@ static bool submit_prompt(Session *s, VkFence fence) {
 }
 
 bool session_generate(Session *s, uint32_t most, SessionToken token, void *ctx) {
-    const volatile uint32_t *ring = (const volatile uint32_t *)(const void *)(s->zones[s->plan->ring.zone].mapped + s->plan->ring.offset);
+    const volatile uint32_t *ring =
+        (const volatile uint32_t *)(const void *)(s->zones[s->plan->ring.zone].mapped +
+                                                  s->plan->ring.offset);
     const PlanSequence *decode = sequence_find(s->plan, SEQUENCE_DECODE, 1, true);
     uint32_t first = s->end, submitted = 1, read = 0;
     bool stop = false;
@@ -184,12 +208,14 @@ bool session_generate(Session *s, uint32_t most, SessionToken token, void *ctx) 
 }
 
 bool session_logits(Session *s, bool single, SessionRow row, void *ctx) {
-    const float *logits = (const float *)(const void *)(s->zones[s->plan->readback.zone].mapped + s->plan->readback.offset);
+    const float *logits = (const float *)(const void *)(s->zones[s->plan->readback.zone].mapped +
+                                                        s->plan->readback.offset);
     while (s->pos < s->end) {
         uint32_t first = s->pos;
         uint32_t rows = single ? 1 : s->end - s->pos;
         const PlanSequence *q = sequence_choose(s->plan, SEQUENCE_LOGITS, SEQUENCE_LOGITS, rows);
-        if (!single && q && q->rows == 1) { /* a last token alone: padding keeps it on the prefill path */
+        if (!single && q &&
+            q->rows == 1) { /* a last token alone: padding keeps it on the prefill path */
             const PlanSequence *padded = sequence_find(s->plan, SEQUENCE_LOGITS, 2, true);
             if (padded) q = padded;
         }

@@ -10,7 +10,8 @@ bool command_tokenize(App *a) {
     uint32_t n = 0;
     char *text = input_read("-", &bytes);
     if (!text) return false;
-    unsigned flags = (a->options->no_bos ? 0u : TOKEN_ADD_SPECIAL) | (a->options->special ? TOKEN_PARSE_SPECIAL : 0u);
+    unsigned flags = (a->options->no_bos ? 0u : TOKEN_ADD_SPECIAL) |
+                     (a->options->special ? TOKEN_PARSE_SPECIAL : 0u);
     uint32_t *ids = input_encode(a, text, bytes, flags, &n);
     free(text);
     if (!ids) return false;
@@ -24,7 +25,8 @@ bool command_detokenize(App *a) {
     uint32_t n = 0;
     uint32_t *ids = command_tokenizer(a) ? input_ids(a, "-", &n) : NULL;
     if (!ids) return false;
-    unsigned flags = (a->options->no_bos ? (unsigned)TOKEN_REMOVE_SPECIAL : 0u) | (a->options->special ? (unsigned)TOKEN_UNPARSE_SPECIAL : 0u);
+    unsigned flags = (a->options->no_bos ? (unsigned)TOKEN_REMOVE_SPECIAL : 0u) |
+                     (a->options->special ? (unsigned)TOKEN_UNPARSE_SPECIAL : 0u);
     int32_t bytes = token_detokenize(a->tokenizer, ids, n, flags, NULL, 0);
     char *text = bytes >= 0 ? error_alloc((uint64_t)bytes, 1, "text") : NULL;
     if (text) bytes = token_detokenize(a->tokenizer, ids, n, flags, text, (size_t)bytes);
@@ -50,15 +52,19 @@ static bool write_row(void *ctx, uint32_t position, const float *logits) {
 static bool logits_write(App *a, const uint32_t *ids, uint32_t n, bool single) {
     const char *out = a->options->out;
     char temporary[4200];
-    if (snprintf(temporary, sizeof temporary, "%s.partial", out) >= (int)sizeof temporary) return error_user("--out: the name is too long");
+    if (snprintf(temporary, sizeof temporary, "%s.partial", out) >= (int)sizeof temporary)
+        return error_user("--out: the name is too long");
     LogitsFile l = {.f = fopen(temporary, "wb"), .n_vocab = a->plan->n_vocab};
     if (!l.f) return error_user("%s: cannot be written: %s", out, strerror(errno));
-    bool ok = session_start(&a->session, ids, n, 0, NULL) && session_logits(&a->session, single, write_row, &l);
+    bool ok = session_start(&a->session, ids, n, 0, NULL) &&
+              session_logits(&a->session, single, write_row, &l);
     errno = 0;
     bool written = !ferror(l.f);
     written = fclose(l.f) == 0 && written;
-    if (ok && !written) ok = error_environment("%s: cannot be written: %s", out, strerror(errno ? errno : ENOSPC));
-    if (ok && rename(temporary, out) != 0) ok = error_environment("%s: cannot be written: %s", out, strerror(errno));
+    if (ok && !written)
+        ok = error_environment("%s: cannot be written: %s", out, strerror(errno ? errno : ENOSPC));
+    if (ok && rename(temporary, out) != 0)
+        ok = error_environment("%s: cannot be written: %s", out, strerror(errno));
     if (!ok) (void)remove(temporary);
     return ok;
 }
@@ -68,7 +74,8 @@ bool command_logits(App *a) {
     uint32_t n = 0;
     if (!o->tokens || !o->out) return error_usage("logits needs --tokens FILE and --out FILE");
     bool single = o->path && strcmp(o->path, "decode") == 0;
-    if (o->path && !single && strcmp(o->path, "prefill") != 0) return error_usage("--path takes prefill or decode, found '%s'", o->path);
+    if (o->path && !single && strcmp(o->path, "prefill") != 0)
+        return error_usage("--path takes prefill or decode, found '%s'", o->path);
     uint32_t *ids = input_ids(a, o->tokens, &n);
     bool ok = ids && input_fits(a, n) && command_session(a) && logits_write(a, ids, n, single);
     free(ids);
