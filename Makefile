@@ -19,7 +19,7 @@ all_cflags  = -std=gnu17 $(CFLAGS) $(WARN) $(SANITIZE:%=-fsanitize=%) -I. -MMD -
 qcc_cflags  = $(all_cflags) $(lua_cflags) -DQCC_VERSION='"$(VERSION)"' -DQCC_SHADERC_VERSION='"$(shaderc_version)"'
 # the runtime is small code that runs on other machines: no debug information, sections that the linker can drop
 runtime_cflags = -std=gnu17 -O2 $(WARN) -I. -MMD -MP -ffunction-sections -fdata-sections -fno-asynchronous-unwind-tables -ffile-prefix-map=$(CURDIR)=. -pthread
-libs        = $(lua_libs) -ljansson -lzstd -lxxhash -lshaderc -ldl -lm -pthread
+libs        = $(lua_libs) -ljansson -lzstd -lxxhash $$(sh tools/shaderc_libs.sh $(CC)) -ldl -lm -pthread
 
 compiler_src := $(filter-out compiler/main.c,$(wildcard compiler/*.c compiler/target/*.c))
 runtime_src  := $(wildcard runtime/*.c)

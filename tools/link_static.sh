@@ -3,10 +3,6 @@
 set -e
 cc=$1 out=$2
 shift 2
-shaderc=
-for l in shaderc_combined glslang SPIRV-Tools-opt SPIRV-Tools SPIRV MachineIndependent GenericCodeGen OSDependent OGLCompiler HLSL \
-    glslang-default-resource-limits; do
-    [ -e "$($cc -print-file-name=lib$l.a)" ] && shaderc="$shaderc -l:lib$l.a"
-done
-# shellcheck disable=SC2086
-exec $cc -o "$out" "$@" -l:liblua5.4.a -l:libjansson.a -l:libzstd.a -l:libxxhash.a $shaderc $shaderc -lstdc++ -ldl -lm -pthread
+# shellcheck disable=SC2046
+exec $cc -o "$out" "$@" -l:liblua5.4.a -l:libjansson.a -l:libzstd.a -l:libxxhash.a \
+    $(sh "$(dirname "$0")/shaderc_libs.sh" "$cc" static) -ldl -lm -pthread
