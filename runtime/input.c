@@ -19,9 +19,16 @@ bool command_tokenizer(App *a) {
     a->tokenizer = a->vocab ? error_alloc(1, sizeof *a->tokenizer, "the tokenizer") : NULL;
     if (!a->tokenizer) return false;
     int32_t r = token_open(a->vocab, (size_t)f->raw_bytes, a->tokenizer);
-    return r == TOKEN_OK ||
-           error_user("the tokenizer of this program cannot be used: %s; compile it again",
-                      token_error(r));
+    if (r != TOKEN_OK)
+        return error_user("the tokenizer of this program cannot be used: %s; compile it again",
+                          token_error(r));
+    const VocabHeader *h = a->tokenizer->header;
+    uint32_t n = a->plan->n_vocab;
+    if (h->n_tokens <= n && (h->bos == VOCAB_NONE || h->bos < n) &&
+        (h->eos == VOCAB_NONE || h->eos < n))
+        return true;
+    return error_user("the tokenizer of this program has %u tokens, the model %u; compile it again",
+                      h->n_tokens, n);
 }
 
 char *input_read(const char *path, uint64_t *bytes) {
