@@ -2,27 +2,13 @@
  *
  * One row reads every weight once, so norm, activation and additions ride on the matrix-vector kernels. With several rows the
  * matrix-matrix kernels are limited by arithmetic, and norm, rotation and gating are operations of their own. */
-#include "plan.h"
+#include "lower.h"
 #include <stdio.h>
 #include <string.h>
 
-typedef struct {
-    Arena *arena;
-    CompiledPlan *p;
-    KernelLibrary *lib;
-    size_t cap_buffers, cap_ops;
-    uint32_t rows;             /* of this batch */
-    uint32_t *value;           /* [n_value] buffer of each value in this batch, or GRAPH_NONE */
-    uint32_t *partial;         /* [n_value] parts of attention that `value` holds unmerged; 0 = a plain value */
-    uint32_t normed_of, normed, normed_weight; /* the last norm made, reused by neighbours */
-    uint32_t **part, *n_part;  /* [n_step] buffers of the packed rows; shared by all batches */
-    uint32_t *norm_vector, *bias_vector; /* [n_step] */
-    uint32_t rope_table, *k_cache, *v_cache; /* [n_layer] */
-} Lower;
-
 /* ---- buffers ------------------------------------------------------------------------------------------------------- */
 
-static uint32_t buffer_add(Lower *l, BufferKind kind, const char *name, int layer, uint64_t bytes) {
+uint32_t buffer_add(Lower *l, BufferKind kind, const char *name, int layer, uint64_t bytes) {
     CompiledPlan *p = l->p;
     p->buffer = arena_grow(l->arena, p->buffer, p->n_buffers, &l->cap_buffers, sizeof *p->buffer);
     p->buffer[p->n_buffers] = (Buffer){.kind = kind, .name = name, .layer = layer, .bytes = round_up(bytes, 16),
@@ -30,7 +16,7 @@ static uint32_t buffer_add(Lower *l, BufferKind kind, const char *name, int laye
     return p->n_buffers++;
 }
 
-static uint32_t value_buffer(Lower *l, const char *name, int layer, uint64_t floats) {
+uint32_t value_buffer(Lower *l, const char *name, int layer, uint64_t floats) {
     return buffer_add(l, BUFFER_VALUE, name, layer, floats * 4);
 }
 
@@ -49,11 +35,11 @@ static uint32_t vector_buffer(Lower *l, const char *name, int layer, uint32_t sk
     return b;
 }
 
-static uint32_t value_width(const Lower *l, uint32_t v) { return l->p->program->value[v].width; }
+uint32_t value_width(const Lower *l, uint32_t v) { return l->p->program->value[v].width; }
 
 /* ---- operations ---------------------------------------------------------------------------------------------------- */
 
-static PlanOp *op_add(Lower *l, const Step *s, const char *name, const char *op) {
+PlanOp *op_add(Lower *l, const Step *s, const char *name, const char *op) {
     CompiledPlan *p = l->p;
     p->op = arena_grow(l->arena, p->op, p->n_ops, &l->cap_ops, sizeof *p->op);
     PlanOp *o = &p->op[p->n_ops++];
@@ -63,17 +49,17 @@ static PlanOp *op_add(Lower *l, const Step *s, const char *name, const char *op)
     return o;
 }
 
-static void op_bind(Lower *l, PlanOp *o, const char *role, uint32_t buffer, bool read, bool write) {
+void op_bind(Lower *l, PlanOp *o, const char *role, uint32_t buffer, bool read, bool write) {
     ASSERT(o->n_operands < KERNEL_MAX_ROLES && buffer < l->p->n_buffers);
     o->operand[o->n_operands++] = (Operand){role, buffer, write, read};
     kernel_op_role(&o->op, role);
     BufferKind kind = l->p->buffer[buffer].kind; /* of caches, ids and logits an operation touches a part only */
     if (kind == BUFFER_VALUE || kind == BUFFER_PART || kind == BUFFER_VECTOR) o->op.bytes += l->p->buffer[buffer].bytes;
 }
-static void op_in(Lower *l, PlanOp *o, const char *role, uint32_t buffer) { op_bind(l, o, role, buffer, true, false); }
-static void op_out(Lower *l, PlanOp *o, const char *role, uint32_t buffer) { op_bind(l, o, role, buffer, false, true); }
+void op_in(Lower *l, PlanOp *o, const char *role, uint32_t buffer) { op_bind(l, o, role, buffer, true, false); }
+void op_out(Lower *l, PlanOp *o, const char *role, uint32_t buffer) { op_bind(l, o, role, buffer, false, true); }
 
-static const char *op_name(Lower *l, const Step *s, const char *what, uint32_t part, uint32_t n_parts) {
+const char *op_name(Lower *l, const Step *s, const char *what, uint32_t part, uint32_t n_parts) {
     const char *base = what ? arena_printf(l->arena, "%s.%s", s->name, what) : s->name;
     return n_parts > 1 ? arena_printf(l->arena, "%s[%u]", base, part) : base;
 }
@@ -195,7 +181,7 @@ static void weights_make(Lower *l) {
 
 /* ---- steps --------------------------------------------------------------------------------------------------------- */
 
-static void matrix_constants(PlanOp *o, const Buffer *w, uint64_t rows) {
+void matrix_constants(PlanOp *o, const Buffer *w, uint64_t rows) {
     static const char *const plane[] = {"PLANE0", "PLANE1", "PLANE2", "PLANE3"};
     o->op.format = w->format;
     kernel_op_uint(&o->op, "K", w->k);
@@ -204,7 +190,7 @@ static void matrix_constants(PlanOp *o, const Buffer *w, uint64_t rows) {
     for (uint32_t i = 0; i < FORMAT_MAX_PLANES; i++) kernel_op_uint(&o->op, plane[i], i < w->format->n_planes ? w->plane[i] : 0);
 }
 
-static uint32_t step_out(Lower *l, const Step *s) {
+uint32_t step_out(Lower *l, const Step *s) {
     if (l->value[s->out] == GRAPH_NONE)
         l->value[s->out] = value_buffer(l, l->p->program->value[s->out].name, s->layer,
                                         (uint64_t)l->rows * value_width(l, s->out));
@@ -284,7 +270,7 @@ static void lower_matvec(Lower *l, const MatvecArgs *g) {
 }
 
 /* The normalised input of a step with several rows; made once for neighbours that share it. */
-static uint32_t lower_norm(Lower *l, uint32_t index, const Step *s, uint32_t x) {
+uint32_t lower_norm(Lower *l, uint32_t index, const Step *s, uint32_t x) {
     if (!s->norm) return x;
     if (l->normed_of == s->in && l->normed_weight == l->norm_vector[index]) return l->normed;
     uint32_t width = value_width(l, s->in);

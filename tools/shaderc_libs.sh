@@ -16,4 +16,4 @@ for l in shaderc_combined glslang SPIRV-Tools-opt SPIRV-Tools SPIRV MachineIndep
     glslang-default-resource-limits; do
     [ -e "$($cc -print-file-name=lib$l.a)" ] && list="$list -l:lib$l.a"
 done
-echo "$list $list -lstdc++"
+echo "$list $list -l:libstdc++.a -static-libgcc"
