@@ -169,6 +169,11 @@ static const Pretokenizer table[] = {
     {"whitespace", PRE_RAW_UTF8, {"\\S+"}},
 };
 
+const Pretokenizer *pretokenizer_at(size_t i)
+{
+    return i < sizeof table / sizeof table[0] ? &table[i] : NULL;
+}
+
 const Pretokenizer *pretokenizer_find(const char *name, size_t n)
 {
     for (size_t i = 0; n && i < sizeof table / sizeof table[0]; i++) {

@@ -23,4 +23,6 @@ typedef struct {
 
 /* NULL if the name is unknown. */
 const Pretokenizer *pretokenizer_find(const char *name, size_t n);
+/* The entries in turn; NULL behind the last. */
+const Pretokenizer *pretokenizer_at(size_t i);
 #endif

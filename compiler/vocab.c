@@ -3,34 +3,10 @@
 #include "vocab.h"
 #include <stdlib.h>
 #include <string.h>
-#include "../runtime/token_blob.h"
 #include "pretokenizers.h"
+#include "vocab_private.h"
 
-enum { TOKENS_MOST = 1 << 24, MERGES_MOST = 1 << 26, TEXT_MOST = 1 << 30 };
-
-typedef struct {
-    GgufString text;
-    uint32_t id;
-} Special;
-
-typedef struct {
-    Arena *a;
-    const Gguf *g;
-    VocabHeader h;
-    GgufString model, pre;
-    bool gemma4;
-    GgufString *texts; /* [n_symbols] */
-    size_t cap_texts;
-    uint8_t *types; /* [n_tokens] */
-    float *scores; /* [n_tokens] or NULL */
-    uint32_t *slots; /* symbol + 1; large enough for every symbol that may come */
-    uint32_t n_slots;
-    VocabMerge *merges;
-    Special *special;
-    uint32_t byte_symbols[256], byte_tokens[256];
-} Packer;
-
-#define KEY(name) "tokenizer.ggml." name
+enum { TOKENS_MOST = 1 << 24, MERGES_MOST = 1 << 26, TEXT_MOST = 1 << 30, PROBES_MOST = 8192 };
 
 /* ---- symbols ---- */
 
@@ -43,11 +19,22 @@ static uint32_t slots_for(uint64_t n)
 
 static bool same(GgufString a, GgufString b) { return a.n == b.n && !memcmp(a.s, b.s, a.n); }
 
+/* Chance gives runs of a few hundred; a longer one was built on purpose and would take for ever. */
+static void check_probes(uint32_t probes)
+{
+    if (probes > PROBES_MOST)
+        fail(FAIL_USER, "the vocabulary has thousands of texts or merges with one hash value; this"
+             " is no vocabulary of a language model");
+}
+
 /* The slot of a text: taken by it, or free. */
 static uint32_t *slot_of(uint32_t *slots, uint32_t n_slots, const GgufString *texts, GgufString s)
 {
-    uint32_t i = vocab_hash(s.s, s.n);
-    while (slots[i & (n_slots - 1)] && !same(texts[slots[i & (n_slots - 1)] - 1], s)) i++;
+    uint32_t i = vocab_hash(s.s, s.n), probes = 0;
+    while (slots[i & (n_slots - 1)] && !same(texts[slots[i & (n_slots - 1)] - 1], s)) {
+        i++;
+        check_probes(++probes);
+    }
     return &slots[i & (n_slots - 1)];
 }
 
@@ -56,10 +43,15 @@ static uint32_t find_symbol(const Packer *p, GgufString s)
     return *slot_of(p->slots, p->n_slots, p->texts, s) - 1; /* NONE if the slot is free */
 }
 
-static uint32_t find_token(const Packer *p, const char *text)
+uint32_t vocab_token(const Packer *p, GgufString text)
 {
-    uint32_t id = find_symbol(p, (GgufString){text, strlen(text)});
+    uint32_t id = find_symbol(p, text);
     return id < p->h.n_tokens ? id : VOCAB_NONE;
+}
+
+uint32_t vocab_named(const Packer *p, const char *text)
+{
+    return vocab_token(p, (GgufString){text, strlen(text)});
 }
 
 static uint32_t intern(Packer *p, GgufString s, bool copy)
@@ -98,12 +90,12 @@ static const GgufKv *find_per_token(const Packer *p, const char *key)
 
 static void read_model(Packer *p)
 {
-    p->model = gguf_string(p->g, KEY("model"), "");
-    p->pre = gguf_string(p->g, KEY("pre"), "");
+    p->model = gguf_string(p->g, VOCAB_KEY("model"), "");
+    p->pre = gguf_string(p->g, VOCAB_KEY("pre"), "");
     if (same(p->model, (GgufString){"llama", 5})) p->h.kind = VOCAB_SPM;
     else if (same(p->model, (GgufString){"gpt2", 4}) || same(p->model, (GgufString){"gemma4", 6}))
         p->h.kind = VOCAB_BPE;
-    else if (!gguf_find(p->g, KEY("model")))
+    else if (!gguf_find(p->g, VOCAB_KEY("model")))
         fail(
             FAIL_USER,
             "%s: metadata key 'tokenizer.ggml.model' is missing; supported are llama, gpt2, gemma4",
@@ -118,8 +110,8 @@ static void read_model(Packer *p)
 
 static void read_tokens(Packer *p)
 {
-    const GgufKv *kv = find_array(p, KEY("tokens"), true),
-                 *merges = find_array(p, KEY("merges"), true);
+    const GgufKv *kv = find_array(p, VOCAB_KEY("tokens"), true),
+                 *merges = find_array(p, VOCAB_KEY("merges"), true);
     if (!kv) fail(FAIL_USER, "%s: metadata key 'tokenizer.ggml.tokens' is missing", p->g->path);
     if (kv->n == 0 || kv->n > TOKENS_MOST)
         fail(FAIL_USER,
@@ -147,12 +139,13 @@ static void read_tokens(Packer *p)
 
 static void read_types(Packer *p)
 {
-    const GgufKv *types = find_per_token(p, KEY("token_type")),
-                 *scores = find_per_token(p, KEY("scores"));
+    const GgufKv *types = find_per_token(p, VOCAB_KEY("token_type")),
+                 *scores = find_per_token(p, VOCAB_KEY("scores"));
     p->types = ARENA_ARRAY(p->a, uint8_t, p->h.n_tokens);
     for (uint32_t i = 0; i < p->h.n_tokens; i++) {
-        double type = types ? gguf_number(types, i) : VOCAB_NORMAL;
-        p->types[i] = type >= VOCAB_NORMAL && type <= VOCAB_BYTE ? (uint8_t)type : VOCAB_UNUSED;
+        double type = types ? gguf_number(types, i) : (double)VOCAB_NORMAL;
+        bool known = type >= (double)VOCAB_NORMAL && type <= (double)VOCAB_BYTE;
+        p->types[i] = known ? (uint8_t)type : VOCAB_UNUSED;
     }
     if (p->h.kind != VOCAB_SPM) return;
     p->scores = ARENA_ARRAY(p->a, float, p->h.n_tokens);
@@ -170,7 +163,7 @@ static uint32_t *merge_slot(uint32_t *slots, uint32_t n_slots, const VocabMerge 
                             uint32_t left, uint32_t right)
 {
     uint32_t i = vocab_hash_pair(left, right);
-    for (;; i++) {
+    for (uint32_t probes = 0;; i++, check_probes(++probes)) {
         uint32_t rank = slots[i & (n_slots - 1)];
         if (!rank || (merges[rank - 1].left == left && merges[rank - 1].right == right)) break;
     }
@@ -190,7 +183,7 @@ static bool split_merge(GgufString s, GgufString *left, GgufString *right)
 /* Fills merges without duplicates; returns the table of slots. */
 static uint32_t *read_merges(Packer *p, uint32_t *n_slots)
 {
-    const GgufKv *kv = find_array(p, KEY("merges"), true);
+    const GgufKv *kv = find_array(p, VOCAB_KEY("merges"), true);
     if (!kv && p->h.kind == VOCAB_BPE)
         fail(FAIL_USER, "%s: metadata key 'tokenizer.ggml.merges' is missing", p->g->path);
     uint64_t n = kv && p->h.kind == VOCAB_BPE ? kv->n : 0;
@@ -216,7 +209,7 @@ static uint32_t *read_merges(Packer *p, uint32_t *n_slots)
 
 /* ---- flags and special tokens ---- */
 
-static uint32_t read_id(const Packer *p, const char *key, uint32_t absent)
+uint32_t vocab_read_id(const Packer *p, const char *key, uint32_t absent)
 {
     uint64_t id = gguf_find(p->g, key) ? gguf_uint(p->g, key, 0) : VOCAB_NONE;
     if (id < p->h.n_tokens) return (uint32_t)id;
@@ -227,25 +220,25 @@ static void read_ids(Packer *p, unsigned pre_flags)
 {
     bool spm = p->h.kind == VOCAB_SPM;
     uint32_t gpt2_end = p->gemma4 ? VOCAB_NONE : 11;
-    p->h.bos = read_id(p, KEY("bos_token_id"),
+    p->h.bos = vocab_read_id(p, VOCAB_KEY("bos_token_id"),
                        spm                      ? 1
                        : pre_flags & PRE_NO_BOS ? VOCAB_NONE
                                                 : gpt2_end);
-    p->h.eos = read_id(p, KEY("eos_token_id"), spm ? 2 : gpt2_end);
-    p->h.unk = read_id(p, KEY("unknown_token_id"), spm ? 0 : VOCAB_NONE);
-    p->h.pad = read_id(p, KEY("padding_token_id"), VOCAB_NONE);
-    p->h.eot = read_id(p, KEY("eot_token_id"), VOCAB_NONE);
-    p->h.eom = read_id(p, KEY("eom_token_id"), VOCAB_NONE);
+    p->h.eos = vocab_read_id(p, VOCAB_KEY("eos_token_id"), spm ? 2 : gpt2_end);
+    p->h.unk = vocab_read_id(p, VOCAB_KEY("unknown_token_id"), spm ? 0 : VOCAB_NONE);
+    p->h.pad = vocab_read_id(p, VOCAB_KEY("padding_token_id"), VOCAB_NONE);
+    p->h.eot = vocab_read_id(p, VOCAB_KEY("eot_token_id"), VOCAB_NONE);
+    p->h.eom = vocab_read_id(p, VOCAB_KEY("eom_token_id"), VOCAB_NONE);
 }
 
 static void read_flags(Packer *p, unsigned pre_flags)
 {
     bool spm = p->h.kind == VOCAB_SPM;
     uint32_t f = 0;
-    if (p->gemma4 || gguf_bool(p->g, KEY("add_bos_token"), spm || (pre_flags & PRE_ADD_BOS)))
+    if (p->gemma4 || gguf_bool(p->g, VOCAB_KEY("add_bos_token"), spm || (pre_flags & PRE_ADD_BOS)))
         f |= VOCAB_ADD_BOS;
-    if (gguf_bool(p->g, KEY("add_eos_token"), false)) f |= VOCAB_ADD_EOS;
-    if (gguf_bool(p->g, KEY("add_space_prefix"), spm)) f |= VOCAB_SPACE_PREFIX;
+    if (gguf_bool(p->g, VOCAB_KEY("add_eos_token"), false)) f |= VOCAB_ADD_EOS;
+    if (gguf_bool(p->g, VOCAB_KEY("add_space_prefix"), spm)) f |= VOCAB_SPACE_PREFIX;
     if (!spm && !(pre_flags & PRE_KEEP_SPACES)) f |= VOCAB_CLEAN_SPACES;
     if (pre_flags & PRE_IGNORE_MERGES) f |= VOCAB_IGNORE_MERGES;
     if (pre_flags & PRE_RAW_UTF8) f |= VOCAB_RAW_UTF8;
@@ -270,178 +263,6 @@ static const Pretokenizer *read_pre(Packer *p)
     return pre;
 }
 
-static void set_type(Packer *p, uint32_t id, uint8_t type)
-{
-    if (id < p->h.n_tokens) p->types[id] = (uint8_t)((p->types[id] & ~VOCAB_TYPE_MASK) | type);
-}
-
-static void set_eog(Packer *p, uint32_t id)
-{
-    if (id < p->h.n_tokens) p->types[id] |= VOCAB_EOG;
-}
-
-static bool is_eog(const Packer *p, uint32_t id)
-{
-    return id < p->h.n_tokens && (p->types[id] & VOCAB_EOG);
-}
-
-/* The first token of a NULL-ended list of names that exists. */
-static uint32_t first_named(const Packer *p, const char *const *names)
-{
-    for (; *names; names++)
-        if (find_token(p, *names) != VOCAB_NONE) return find_token(p, *names);
-    return VOCAB_NONE;
-}
-
-#define END_OF_SENTENCE                                                                            \
-    "<\xef\xbd\x9c"                                                                                \
-    "end\xe2\x96\x81of\xe2\x96\x81sentence\xef\xbd\x9c>"
-
-/* Fill-in-the-middle tokens that separate files: by key, or by name. */
-static void mark_fim(Packer *p)
-{
-    static const char *const pad[] = {"<|fim_pad|>", "<fim-pad>", "<fim_pad>",
-                                      "<PAD>",       "[PAD]",     NULL};
-    static const char *const rep[] = {"<|fim_repo|>", "<|repo_name|>", "<fim-repo>",
-                                      "<REPO>",       "<reponame>",    NULL};
-    static const char *const sep[] = {"<|file_sep|>", NULL};
-    static const struct {
-        const char *key;
-        const char *const *names;
-    } fim[] = {{KEY("fim_pad_token_id"), pad},
-               {KEY("fim_rep_token_id"), rep},
-               {KEY("fim_sep_token_id"), sep}};
-    for (size_t i = 0; i < sizeof fim / sizeof fim[0]; i++) {
-        uint32_t id = read_id(p, fim[i].key, VOCAB_NONE);
-        if (id == VOCAB_NONE) {
-            id = first_named(p, fim[i].names);
-            set_type(p, id, VOCAB_CONTROL);
-        }
-        set_eog(p, id);
-    }
-}
-
-/* Names that end a generation in every model that has them. */
-static void mark_eog_names(Packer *p)
-{
-    static const char *const names[] = {"<|eot_id|>",
-                                        "<|im_end|>",
-                                        "<|end|>",
-                                        "<|return|>",
-                                        "<|call|>",
-                                        "<|flush|>",
-                                        "<|calls|>",
-                                        "<end_of_turn>",
-                                        "<|endoftext|>",
-                                        "</s>",
-                                        "<|eom_id|>",
-                                        "<EOT>",
-                                        "_<EOT>",
-                                        "[EOT]",
-                                        "[EOS]",
-                                        "<|end_of_text|>",
-                                        "<end_of_utterance>",
-                                        "<eos>",
-                                        "<turn|>",
-                                        "<|tool_response>",
-                                        END_OF_SENTENCE,
-                                        "[e~["};
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        uint32_t id = find_token(p, names[i]);
-        set_type(p, id, VOCAB_CONTROL);
-        set_eog(p, id);
-    }
-}
-
-static void clear_eog(Packer *p, const char *name, uint8_t type)
-{
-    uint32_t id = find_token(p, name);
-    if (id == VOCAB_NONE) return;
-    p->types[id] &= (uint8_t)~VOCAB_EOG;
-    set_type(p, id, type);
-}
-
-/* Models in which a name of the list above does not end a generation. */
-static void mark_exceptions(Packer *p)
-{
-    bool call = is_eog(p, find_token(p, "<|call|>")) || is_eog(p, find_token(p, "<|calls|>"));
-    bool other = is_eog(p, find_token(p, "<|return|>")) || is_eog(p, find_token(p, "<|flush|>"));
-    if (is_eog(p, find_token(p, "<|end|>")) && call && other) clear_eog(p, "<|end|>", VOCAB_USER);
-    if (is_eog(p, find_token(p, "<|tool_response>")) && is_eog(p, find_token(p, "</s>")))
-        clear_eog(p, "</s>", VOCAB_NORMAL);
-    static const char *const shown[] = {"<|channel|>", "<|message|>", "<|start|>", "<|constrain|>"};
-    for (size_t i = 0; i < sizeof shown / sizeof shown[0]; i++)
-        set_type(p, find_token(p, shown[i]), VOCAB_USER);
-}
-
-static void mark_eog(Packer *p)
-{
-    static const char *const eot[] = {
-        "<|eot_id|>",         "<|im_end|>", "<|end|>", "<end_of_turn>", "<|endoftext|>",
-        "<|end_of_text|>",    "<EOT>",      "_<EOT>",  "[EOT]",         END_OF_SENTENCE,
-        "<end_of_utterance>", NULL};
-    if (p->h.eot == VOCAB_NONE) p->h.eot = first_named(p, eot);
-    if (p->h.eom == VOCAB_NONE) p->h.eom = find_token(p, "<|eom_id|>");
-    mark_fim(p);
-    mark_eog_names(p);
-    set_eog(p, p->h.eos);
-    set_eog(p, p->h.eot);
-    set_eog(p, p->h.eom);
-    mark_exceptions(p);
-}
-
-/* Control tokens that are place holders are not searched for in text. */
-static void mark_unused(Packer *p)
-{
-    for (uint32_t i = 0; i < p->h.n_tokens; i++) {
-        if ((p->types[i] & VOCAB_TYPE_MASK) != VOCAB_CONTROL) continue;
-        GgufString s = p->texts[i];
-        for (size_t k = 0; k + 6 <= s.n; k++)
-            if (!memcmp(s.s + k, "unused", 6)) set_type(p, i, VOCAB_UNUSED);
-    }
-}
-
-static int by_text(const void *x, const void *y)
-{
-    const Special *a = x, *b = y;
-    size_t n = a->text.n < b->text.n ? a->text.n : b->text.n;
-    int order = memcmp(a->text.s, b->text.s, n);
-    if (order) return order;
-    if (a->text.n != b->text.n) return a->text.n < b->text.n ? -1 : 1;
-    return a->id < b->id ? -1 : a->id > b->id;
-}
-
-static void collect_special(Packer *p)
-{
-    p->special = ARENA_ARRAY(p->a, Special, p->h.n_tokens);
-    for (uint32_t i = 0; i < p->h.n_tokens; i++) {
-        uint8_t type = p->types[i] & VOCAB_TYPE_MASK;
-        if (type != VOCAB_CONTROL && type != VOCAB_USER && type != VOCAB_UNKNOWN) continue;
-        if (find_symbol(p, p->texts[i]) != i) continue; /* a later token has the same text */
-        p->special[p->h.n_special++] = (Special){p->texts[i], i};
-    }
-    qsort(p->special, p->h.n_special, sizeof *p->special, by_text);
-}
-
-/* Phi-3 drops white space behind its special tokens. */
-static void mark_strip(Packer *p)
-{
-    GgufString name = gguf_string(p->g, "general.name", "");
-    bool phi3 = false;
-    for (size_t i = 0; i + 4 <= name.n; i++) {
-        bool dash = i + 5 <= name.n && name.s[i + 3] == '-';
-        phi3 |= (name.s[i] | 32) == 'p' && (name.s[i + 1] | 32) == 'h' &&
-                (name.s[i + 2] | 32) == 'i' && name.s[i + 3 + dash] == '3';
-    }
-    if (!phi3) return;
-    for (uint32_t i = 0; i < p->h.n_special; i++) p->types[p->special[i].id] |= VOCAB_RSTRIP;
-    static const char *const without[] = {"<unk>", "<s>", "<|endoftext|>"};
-    for (size_t i = 0; i < sizeof without / sizeof without[0]; i++) {
-        uint32_t id = find_token(p, without[i]);
-        if (id != VOCAB_NONE) p->types[id] &= (uint8_t)~VOCAB_RSTRIP;
-    }
-}
-
 static void fill_byte_tables(Packer *p)
 {
     for (uint32_t b = 0; b < 256; b++) {
@@ -450,7 +271,7 @@ static void fill_byte_tables(Packer *p)
         bool encoded = p->h.kind == VOCAB_BPE && !(p->h.flags & VOCAB_RAW_UTF8);
         p->byte_symbols[b] =
             encoded ? intern(p, (GgufString){text, c < 0x80 ? 1 : 2}, true) : VOCAB_NONE;
-        uint32_t id = encoded ? VOCAB_NONE : find_token(p, arena_printf(p->a, "<0x%02X>", b));
+        uint32_t id = encoded ? VOCAB_NONE : vocab_named(p, arena_printf(p->a, "<0x%02X>", b));
         text[0] = (char)b;
         if (id == VOCAB_NONE) id = find_symbol(p, (GgufString){text, 1});
         p->byte_tokens[b] = id < p->h.n_tokens ? id : VOCAB_NONE;
@@ -528,7 +349,7 @@ static void add_patterns(Packer *p, Text *blob, const Pretokenizer *pre)
 
 static void add_suppressed(Packer *p, Text *blob)
 {
-    const GgufKv *kv = find_array(p, KEY("suppress_tokens"), false);
+    const GgufKv *kv = find_array(p, VOCAB_KEY("suppress_tokens"), false);
     Text ids = {.arena = p->a};
     for (uint64_t i = 0; kv && i < kv->n; i++) {
         double id = gguf_number(kv, i);
@@ -555,10 +376,7 @@ Bytes vocab_pack(Arena *a, const Gguf *g)
     read_flags(&p, pre->flags);
     uint32_t *merge_slots = read_merges(&p, &n_merge_slots);
     fill_byte_tables(&p);
-    mark_eog(&p);
-    mark_unused(&p);
-    collect_special(&p);
-    mark_strip(&p);
+    vocab_mark_special(&p);
 
     Text blob = {.arena = a};
     text_append(&blob, (const char *)&p.h, sizeof p.h);
