@@ -228,6 +228,7 @@ static void test_rows(Shape s, const uint32_t *position, int n) {
 }
 
 int main(void) {
+    setvbuf(stdout, NULL, _IOLBF, 0);
     Arena *a = arena_create();
     harness = harness_open(a);
     if (!harness) {
@@ -236,19 +237,17 @@ int main(void) {
     }
     static const uint32_t position[] = {0, 1, 31, 255, 256, 257, 1000, 1024};
     static const Shape shapes[] = {
-        {{KV_F16, 3, 1024, 64}, 1, 9, 64, 4, true},     {{KV_F16, 2, 1024, 128}, 16, 8, 128, 16, false},
-        {{KV_Q8_0, 1, 1024, 96}, 3, 7, 96, 5, true},    {{KV_F32, 2, 1024, 80}, 17, 2, 32, 1, false},
-        {{KV_Q8_0, 2, 1024, 128}, 5, 8, 128, 3, false}, {{KV_F16, 1, 1024, 256}, 2, 2, 256, 7, true},
-        {{KV_F32, 1, 1024, 128}, 8, 12, 128, 2, true},  {{KV_F16, 1, 300, 66}, 7, 3, 20, 2, false},
-        {{KV_Q8_0, 1, 1024, 34}, 64, 1, 34, 4, true},   {{KV_F16, 1, 300, 32}, 64, 3, 32, 2, false},
-        {{KV_Q8_0, 1, 260, 256}, 4, 1, 256, 2, true},   {{KV_F32, 1, 260, 256}, 3, 3, 256, 2, true},
-        {{KV_F32, 1, 40, 2}, 9, 1, 2, 2, false},        {{KV_F16, 1, 260, 64}, 13, 32, 64, 3, true},
+        {{KV_F16, 3, 1024, 64}, 1, 9, 64, 4, true},   {{KV_F16, 2, 1024, 128}, 16, 8, 128, 16, false},
+        {{KV_Q8_0, 1, 1024, 96}, 3, 7, 96, 5, true},  {{KV_F32, 2, 1024, 80}, 17, 2, 32, 1, false},
+        {{KV_F16, 1, 1024, 256}, 2, 2, 256, 7, true}, {{KV_F16, 1, 300, 66}, 7, 3, 20, 2, false},
+        {{KV_Q8_0, 1, 1024, 34}, 64, 1, 34, 4, true}, {{KV_F32, 1, 260, 256}, 4, 4, 256, 2, true},
+        {{KV_F32, 1, 40, 2}, 9, 1, 2, 2, false},      {{KV_F16, 1, 260, 32}, 13, 32, 32, 3, true},
     };
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
         test_decode(a, shapes[i], position, 8);
         test_rows(shapes[i], position, 7);
     }
-    for (uint32_t m = 1; m <= 17; m++) test_rows((Shape){{KV_F16, 1, 300, 32}, m, 3, 32, 1, true}, position + 1, 5);
+    for (uint32_t m = 4; m <= 15; m += m < 6 ? 1 : 3) test_rows((Shape){{KV_F16, 1, 300, 16}, m, 3, 16, 1, true}, position + 1, 5);
     arena_destroy(a);
     return check_done();
 }
