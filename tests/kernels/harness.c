@@ -276,6 +276,35 @@ uint32_t harness_cases(Harness *h, const KernelOp *op, HarnessCase **out, const 
     return (uint32_t)n;
 }
 
+static bool case_related(const HarnessCase *a, const HarnessCase *b) {
+    const char *x = a->choice->inner, *y = b->choice->inner;
+    return !strcmp(a->profile, b->profile) && !strcmp(a->choice->file, b->choice->file) &&
+           (x == y || (x && y && !strcmp(x, y)));
+}
+
+uint32_t harness_sample(HarnessCase *c, uint32_t n) {
+    static uint32_t turn;
+    const char *s = getenv("QCC_THOROUGH");
+    if (s && *s == '1') return n;
+    uint32_t kept = 0;
+    turn++;
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t before = 0, related = 0;
+        for (uint32_t k = 0; k < kept; k++) before += case_related(&c[k], &c[i]);
+        for (uint32_t k = i; k < n; k++) related += case_related(&c[k], &c[i]);
+        if (before) continue;
+        for (uint32_t k = i, skip = turn % related; k < n; k++)
+            if (case_related(&c[k], &c[i]) && skip-- == 0) {
+                HarnessCase chosen = c[k];
+                c[k] = c[i];
+                c[i] = c[kept];
+                c[kept++] = chosen;
+                break;
+            }
+    }
+    return kept;
+}
+
 /* ---- pipelines ----------------------------------------------------------------------------------------------------- */
 
 static const char *pipeline_create(Harness *h, const HarnessCase *c, Pipeline *p) {

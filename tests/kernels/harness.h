@@ -44,6 +44,9 @@ const Target *harness_target(const Harness *h);
 Target *harness_profile(Harness *h, const char *name);
 /* All cases; 0 with the reasons in *why_not (may be NULL) if no kernel is legal. A kernel that does not compile ends the test. */
 uint32_t harness_cases(Harness *h, const KernelOp *op, HarnessCase **out, const char **why_not);
+/* Software drivers take about a second to compile a kernel. This keeps, of each profile, kernel and inner loop, one case in turn, at
+ * the front of the list, and returns how many; all of them with QCC_THOROUGH=1. Run all at least for one operation. */
+uint32_t harness_sample(HarnessCase *c, uint32_t n);
 /* Runs one dispatch and waits for it. NULL, or what went wrong. */
 const char *harness_run(Harness *h, const HarnessCase *c, HarnessBuffer *b, uint32_t n_buffers);
 /* The same dispatch n times in one submission with barriers between; *us is the time of one, by the GPU's clock. */

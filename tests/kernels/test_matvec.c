@@ -6,13 +6,13 @@
 #include <string.h>
 
 typedef struct {
-    const Format *format; /* NULL: every format */
     uint32_t k, rows;     /* outputs */
     uint32_t split, y0, y1;
     uint32_t prologue, epilogue;
     bool bias, res;
     uint32_t x_last;      /* M, or 0 */
     uint32_t ns, hd;      /* prologue 2 */
+    bool all;             /* every candidate, not a sample */
     const char *name;
 } Shape;
 
@@ -111,21 +111,15 @@ static uint32_t knob_of(const KernelChoice *c, const char *name) {
     return 0;
 }
 
-static void cases_run(const Shape *s, const KernelOp *op, HarnessBuffer *b, uint32_t n_b, float *y, const double *want,
-                      size_t n_y) {
-    HarnessCase *c;
-    const char *why;
-    uint32_t n = harness_cases(h, op, &c, &why);
-    CHECK(n > 0, "%s %s: no candidate: %s", s->name, op->format->name, why);
-    for (uint32_t i = 0; i < n; i++) {
-        uint32_t digits = knob_of(c[i].choice, "DIGITS");
-        const char *failed = harness_run(h, &c[i], b, n_b);
-        double e = failed ? 0 : error_of(y, want, n_y), most = digits == 0 ? 1e-5 : digits == 1 ? 2e-2 : 1e-4;
-        CHECK(!failed, "%s, %s: %s", s->name, c[i].label, failed);
-        CHECK(e < most, "%s, %s: error %g", s->name, c[i].label, e);
-        double *record = &worst[digits == 0 ? 0 : digits == 1 ? 2 : 1];
-        if (e > *record && isfinite(e)) *record = e;
-    }
+static void case_run(const Shape *s, const HarnessCase *c, HarnessBuffer *b, uint32_t n_b, float *y, const double *want,
+                     size_t n_y) {
+    uint32_t digits = knob_of(c->choice, "DIGITS");
+    const char *failed = harness_run(h, c, b, n_b);
+    double e = failed ? 0 : error_of(y, want, n_y), most = digits == 0 ? 1e-5 : digits == 1 ? 2e-2 : 1e-4;
+    CHECK(!failed, "%s, %s: %s", s->name, c->label, failed);
+    CHECK(e < most, "%s, %s: error %g", s->name, c->label, e);
+    double *record = &worst[digits == 0 ? 0 : digits == 1 ? 2 : 1];
+    if (e > *record && isfinite(e)) *record = e;
 }
 
 static void shape_run(const Shape *s, const Matrix *w, const float *x, Accuracy accuracy) {
@@ -144,7 +138,12 @@ static void shape_run(const Shape *s, const Matrix *w, const float *x, Accuracy 
     HarnessBuffer b[] = {matrix_buffer(w),           {"x", x, NULL, 4 * x_words(s)}, {"y", NULL, y, 4 * n_y},
                          {"nw", nw, NULL, 4 * s->k}, {"bias", bias, NULL, 4 * n_y},  {"res", res, NULL, 4 * n_y},
                          {"step", step, NULL, sizeof step}};
-    cases_run(s, &op, b, sizeof b / sizeof *b, y, want, n_y);
+    HarnessCase *c;
+    const char *why;
+    uint32_t n = harness_cases(h, &op, &c, &why);
+    CHECK(n > 0, "%s %s: no candidate: %s", s->name, op.format->name, why);
+    if (!s->all) n = harness_sample(c, n);
+    for (uint32_t i = 0; i < n; i++) case_run(s, &c[i], b, sizeof b / sizeof *b, y, want, n_y);
     arena_destroy(a);
 }
 
@@ -155,13 +154,12 @@ static void shape_random(const Shape *s, const Format *f, Accuracy accuracy) {
     arena_destroy(a);
 }
 
-static const Shape shapes[] = {
-    {.k = 32, .rows = 1, .split = 1, .name = "one unit, one row"},
-    {.k = 256, .rows = 17, .split = 17, .name = "one block"},
-    {.k = 4096, .rows = 65, .split = 65, .name = "long rows"},
-};
+static const Shape each_format = {.k = 768, .rows = 17, .split = 17, .name = "each format"};
+static const Shape each_candidate = {.k = 2048, .rows = 70, .split = 70, .all = true, .name = "each candidate"};
 /* Each of these for one format in turn. */
 static const Shape variants[] = {
+    {.k = 32, .rows = 1, .split = 1, .name = "one unit, one row"},
+    {.k = 4096, .rows = 65, .split = 65, .name = "long rows"},
     {.k = 96, .rows = 3, .split = 2, .y0 = 1, .y1 = 7, .bias = true, .name = "split, bias"},
     {.k = 288, .rows = 64, .split = 64, .prologue = 1, .res = true, .name = "norm, residual"},
     {.k = 256, .rows = 257, .split = 257, .prologue = 1, .epilogue = 1, .name = "norm, swiglu"},
@@ -192,8 +190,10 @@ int main(void) {
         SKIP("no Vulkan device");
         return check_done();
     }
-    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
-        for (const Format *const *f = formats; *f; f++) shape_random(&shapes[i], *f, ACCURACY_EXACT);
+    for (const Format *const *f = formats; *f; f++) shape_random(&each_format, *f, ACCURACY_EXACT);
+    const Format *with_codes = formats[0];
+    for (const Format *const *f = formats; *f; f++) with_codes = (*f)->codes ? *f : with_codes;
+    shape_random(&each_candidate, with_codes, ACCURACY_EXACT);
     variants_run();
     printf("largest errors: f32 %.2g, two digits %.2g, one digit %.2g\n", worst[0], worst[1], worst[2]);
     arena_destroy(a);
