@@ -166,6 +166,7 @@ static void test_cache_bytes(void) {
 }
 
 int main(void) {
+    setvbuf(stdout, NULL, _IOLBF, 0);
     arena = arena_create();
     harness = harness_open(arena);
     if (!harness) {

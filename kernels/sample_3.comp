@@ -1,0 +1,64 @@
+/*qcc
+op = "sample_3"
+roles = { "step", "tokens", "ring", "logits", "scratch" }
+local function region(c)
+    return c.N_VOCAB <= 65536 and 256 or c.N_VOCAB <= 131072 and 512 or c.N_VOCAB <= 262144 and 1024 or 2048
+end
+function knobs(t, c)
+    local list = {}
+    for _, n in ipairs { 256, 128 } do
+        if t.caps.subgroup_arithmetic and t.subgroup <= n then list[#list + 1] = { LOCAL = n, SUBGROUP = t.subgroup } end
+    end
+    list[#list + 1] = { LOCAL = 128 }
+    return list
+end
+function shared_bytes(t, c, k) return 32 + 16 * k.LOCAL // (k.SUBGROUP or 1) end
+function groups(t, c, k) return (c.N_VOCAB + region(c) - 1) // region(c), 1, 1 end
+*/
+// Third stage of the sampler (lib/sample.glsl): a list of those that the filters may leave, by whole bins. Every group finds the same
+// limits; the bins' sums do not tell exactly which logits of the limiting bins survive, so all of these are listed.
+#define STEP_ACCESS readonly
+#include "lib/sample.glsl"
+layout(local_size_x = LOCAL) in;
+
+void main() {
+    if (sample_greedy()) return;
+    uint t = invocation(), largest = best_of_all().x, first = gl_WorkGroupID.x * REGION;
+    BinFound k = bin_find(uvec2(step_word[STEP_TOP_K], 0u), false);
+    if (!top_k_on()) k = bin_find(uvec2(0xffffffffu), true); // no limit; k.before is the sum of all
+    uint limit = k.bin;
+    if (top_p_on()) limit = min(limit, bin_find(wide_top_p(wide_mass(k.before.yz + k.at.yz)), true).bin);
+    // The exact mass of the k largest is needed for top-p: then the bin that top-k cuts must be listed, unless it weighs nothing.
+    uint extra = top_p_on() && k.bin < BINS && k.at.yz != uvec2(0u) ? k.bin : BINS;
+    float deepest = min_p_on() && !top_p_on() ? -log(min(uintBitsToFloat(step_word[STEP_MIN_P]), 1.0)) : FAR;
+
+    const uint PER = REGION / LOCAL;
+    uint key[PER], count = 0u, begin = first + t * PER;
+    bool take[PER];
+    for (uint i = 0u; i < PER; i++) {
+        key[i] = begin + i < N_VOCAB ? scratch[AT_KEY + begin + i] : 0u;
+        float d = key_distance(key[i], largest);
+        uint b = distance_bin(d);
+        take[i] = begin + i < N_VOCAB && ((b <= limit && (d <= deepest || b == k.bin)) || b == extra);
+        count += take[i] ? 1u : 0u;
+    }
+    uvec3 total;
+    uint to = first + group_scan(uvec3(count, 0u, 0u), total).x;
+    for (uint i = 0u; i < PER; i++)
+        if (take[i]) {
+            scratch[AT_LIST_KEY + to] = key[i];
+            scratch[AT_LIST_ID + to] = begin + i;
+            to++;
+        }
+    if (t == 0u) {
+        scratch[AT_COUNT + gl_WorkGroupID.x] = total.x;
+        if (gl_WorkGroupID.x == 0u) {
+            scratch[AT_FOUND] = k.bin;
+            for (uint i = 0u; i < 3u; i++) {
+                scratch[AT_FOUND + 1u + i] = k.before[i];
+                scratch[AT_FOUND + 4u + i] = k.at[i];
+            }
+            scratch[AT_FOUND + 7u] = k.bin < BINS && (k.bin <= limit || k.bin == extra) ? 1u : 0u; // that bin is listed
+        }
+    }
+}

@@ -1,0 +1,275 @@
+/*qcc
+op = "sample_4"
+roles = { "step", "tokens", "ring", "logits", "scratch" }
+function knobs(t, c)
+    local list, sg = {}, t.caps.subgroup_arithmetic and t.subgroup
+    if sg and c.N_VOCAB > 4096 then list[1] = { LOCAL = 1024, SUBGROUP = sg } end
+    if sg and sg <= 256 then list[#list + 1] = { LOCAL = 256, SUBGROUP = sg } end
+    list[#list + 1] = { LOCAL = 128 }
+    return list
+end
+function shared_bytes(t, c, k) return 64 + 3 * 1024 + 1024 + 16 * k.LOCAL // (k.SUBGROUP or 1) end
+function groups(t, c, k) return 1, 1, 1 end
+*/
+// Last stage of the sampler (lib/sample.glsl), one group: the exact limits, the draw, tokens, ring and step block.
+#define STEP_ACCESS
+#include "lib/sample.glsl"
+layout(local_size_x = LOCAL) in;
+layout(std430, set = 0, binding = BIND_tokens) writeonly buffer Tokens { uint tokens[]; };
+layout(std430, set = 0, binding = BIND_ring) writeonly buffer Ring { uint ring[]; };
+
+shared uint listed_before[257]; // survivors in the regions before
+shared uint digit_x[256], digit_y[256];
+shared uint picked[4];
+
+// ---- the list, as one sequence in the order of ids
+
+void list_open() {
+    uint t = invocation(), n = (REGIONS + LOCAL - 1u) / LOCAL, own = 0u;
+    for (uint i = 0u; i < n; i++)
+        if (t * n + i < REGIONS) own += scratch[AT_COUNT + t * n + i];
+    uvec3 total;
+    uint before = group_scan(uvec3(own, 0u, 0u), total).x;
+    for (uint i = 0u; i < n; i++)
+        if (t * n + i < REGIONS) {
+            listed_before[t * n + i] = before;
+            before += scratch[AT_COUNT + t * n + i];
+        }
+    if (t == 0u) listed_before[REGIONS] = total.x;
+    barrier();
+}
+uint list_size() { return listed_before[REGIONS]; }
+
+// Region of entry i: the last one that begins at or before it.
+uint list_region(uint i) {
+    uint low = 0u, high = REGIONS;
+    while (high - low > 1u) {
+        uint middle = (low + high) / 2u;
+        if (listed_before[middle] <= i) low = middle;
+        else high = middle;
+    }
+    return low;
+}
+uint list_slot(uint i) {
+    uint r = list_region(i);
+    return r * REGION + i - listed_before[r];
+}
+
+// ---- limits: the last (key, id) in the order of descending keys, then ascending ids, that survives in one bin
+
+struct Limit { uint bin, key, id; };
+const Limit NO_LIMIT = Limit(BINS, 0u, 0xffffffffu);
+
+bool within(Limit l, uint bin, uint key, uint id) {
+    return bin < l.bin || (bin == l.bin && (key > l.key || (key == l.key && id <= l.id)));
+}
+
+uvec2 weight(bool by_mass, float d) { return by_mass ? mass_of(d) : uvec2(1u, 0u); }
+
+// One digit of the search: of the entries of the bin (within `outer`) whose key matches `prefix` under `mask`, sums of weights per
+// value of the 8 bits at `shift`. Takes the digit where the sum from the top reaches `want`; `want` becomes what is left.
+uint digit_find(Limit outer, uint bin, bool by_mass, uint largest, uint prefix, uint mask, uint shift, inout uvec2 want) {
+    uint t = invocation();
+    for (uint i = t; i < 256u; i += LOCAL) {
+        digit_x[i] = 0u;
+        digit_y[i] = 0u;
+    }
+    barrier();
+    for (uint i = t; i < list_size(); i += LOCAL) {
+        uint slot = list_slot(i), key = scratch[AT_LIST_KEY + slot];
+        float d = key_distance(key, largest);
+        if ((key & mask) != prefix || distance_bin(d) != bin || !within(outer, bin, key, scratch[AT_LIST_ID + slot])) continue;
+        uvec2 w = weight(by_mass, d);
+        atomicAdd(digit_x[key >> shift & 255u], w.x);
+        if (w.y != 0u) atomicAdd(digit_y[key >> shift & 255u], w.y);
+    }
+    barrier();
+    const uint PER = (256u + LOCAL - 1u) / LOCAL;
+    uvec3 own = uvec3(0u), total;
+    for (uint i = 0u; i < PER; i++)
+        if (t * PER + i < 256u) own.xy += uvec2(digit_x[255u - t * PER - i], digit_y[255u - t * PER - i]);
+    uvec2 before = group_scan(own, total).xy;
+    for (uint i = 0u; i < PER && t * PER + i < 256u; i++) {
+        uint digit = 255u - t * PER - i;
+        uvec2 after = before + uvec2(digit_x[digit], digit_y[digit]);
+        if (wide_less(wide_mass(before), want) && !wide_less(wide_mass(after), want)) {
+            uvec2 left = wide_sub(want, wide_mass(before));
+            picked[0] = digit;
+            picked[1] = left.x;
+            picked[2] = left.y;
+        }
+        before = after;
+    }
+    barrier();
+    want = uvec2(picked[1], picked[2]);
+    uint digit = picked[0];
+    barrier();
+    return digit;
+}
+
+// Id of the n-th entry (from 1) with this key, within `outer`.
+uint tie_find(Limit outer, uint bin, uint key, uint n) {
+    uint t = invocation(), per = (list_size() + LOCAL - 1u) / LOCAL, own = 0u;
+    uint begin = min(t * per, list_size()), end = min(begin + per, list_size());
+    for (uint i = begin; i < end; i++) {
+        uint slot = list_slot(i);
+        if (scratch[AT_LIST_KEY + slot] == key && within(outer, bin, key, scratch[AT_LIST_ID + slot])) own++;
+    }
+    uvec3 total;
+    uint before = group_scan(uvec3(own, 0u, 0u), total).x;
+    if (t == 0u) picked[0] = 0xffffffffu;
+    barrier();
+    for (uint i = begin; i < end && before < n && before + own >= n; i++) {
+        uint slot = list_slot(i), id = scratch[AT_LIST_ID + slot];
+        if (scratch[AT_LIST_KEY + slot] != key || !within(outer, bin, key, id)) continue;
+        own--;
+        if (++before == n) picked[0] = id;
+    }
+    barrier();
+    uint id = picked[0];
+    barrier();
+    return id;
+}
+
+// The limit in `bin` where the sum of weights reaches `want` (it does).
+Limit limit_find(Limit outer, uint bin, bool by_mass, uint largest, uvec2 want) {
+    uint prefix = 0u, mask = 0u;
+    for (uint shift = 24u;; shift -= 8u) {
+        prefix |= digit_find(outer, bin, by_mass, largest, prefix, mask, shift, want) << shift;
+        mask |= 255u << shift;
+        if (shift == 0u) break;
+    }
+    uint w = wide_mass(weight(by_mass, key_distance(prefix, largest))).x, n = 0u; // n: entries with this key that it takes
+    for (uint bit = 1u << 19; bit > 0u; bit >>= 1) {
+        uvec2 sum;
+        umulExtended(n + bit - 1u, w, sum.y, sum.x);
+        if (wide_less(sum, want)) n += bit;
+    }
+    return Limit(bin, prefix, tie_find(outer, bin, prefix, n));
+}
+
+// Sum of masses of the entries of a bin within the limit, in halves.
+uvec2 mass_within(Limit l, uint largest) {
+    uvec3 sum = uvec3(0u), total;
+    for (uint i = invocation(); i < list_size(); i += LOCAL) {
+        uint slot = list_slot(i), key = scratch[AT_LIST_KEY + slot];
+        float d = key_distance(key, largest);
+        if (distance_bin(d) == l.bin && within(l, l.bin, key, scratch[AT_LIST_ID + slot])) sum.xy += mass_of(d);
+    }
+    group_scan(sum, total);
+    return total.xy;
+}
+
+// ---- the draw
+
+// Philox 4x32-10.
+uvec4 philox(uvec4 c, uvec2 key) {
+    for (uint i = 0u; i < 10u; i++) {
+        uint h0, l0, h1, l1;
+        umulExtended(0xD2511F53u, c.x, h0, l0);
+        umulExtended(0xCD9E8D57u, c.z, h1, l1);
+        c = uvec4(h1 ^ c.y ^ key.x, l1, h0 ^ c.w ^ key.y, l0);
+        key += uvec2(0x9E3779B9u, 0xBB67AE85u);
+    }
+    return c;
+}
+
+// High half of the product of two wide numbers: uniform in [0, b) for a uniform a.
+uvec2 wide_scale(uvec2 a, uvec2 b) {
+    uint h0, l0, h1, l1, h2, l2, h3, l3;
+    umulExtended(a.x, b.x, h0, l0);
+    umulExtended(a.y, b.x, h1, l1);
+    umulExtended(a.x, b.y, h2, l2);
+    umulExtended(a.y, b.y, h3, l3);
+    uvec2 middle = wide_add(wide_add(uvec2(h0, 0u), uvec2(l1, 0u)), uvec2(l2, 0u));
+    return wide_add(wide_add(uvec2(h1, 0u), uvec2(h2, 0u)), wide_add(uvec2(l3, h3), uvec2(middle.y, 0u)));
+}
+
+// Mass of entry i at the temperature; 0 if it does not survive.
+uvec2 drawn_mass(uint i, uint largest, Limit k, Limit p, float deepest, float inverse_temperature) {
+    uint slot = list_slot(i), key = scratch[AT_LIST_KEY + slot];
+    float d = key_distance(key, largest);
+    uint bin = distance_bin(d);
+    if (d > deepest || bin > min(k.bin, p.bin)) return uvec2(0u);
+    if (bin == k.bin || bin == p.bin) {
+        uint id = scratch[AT_LIST_ID + slot];
+        if (!within(k, bin, key, id) || !within(p, bin, key, id)) return uvec2(0u);
+    }
+    return mass_of(d * inverse_temperature);
+}
+
+// Narrows the list to the entry at the random point: each round, every invocation takes an equal piece.
+uint draw(uint largest, Limit k, Limit p, uint position) {
+    float deepest = min_p_on() ? -log(min(uintBitsToFloat(step_word[STEP_MIN_P]), 1.0)) : FAR;
+    float inverse_temperature = 1.0 / sample_temperature();
+    uint t = invocation(), begin = 0u, end = list_size();
+    uvec2 point = uvec2(0u);
+    for (bool drawn = false; end - begin > 1u || !drawn; drawn = true) {
+        uint per = (end - begin + LOCAL - 1u) / LOCAL;
+        uint from = min(begin + t * per, end), to = min(from + per, end);
+        uvec3 own = uvec3(0u), total;
+        for (uint i = from; i < to; i++) own.xy += drawn_mass(i, largest, k, p, deepest, inverse_temperature);
+        uvec3 before = group_scan(own, total);
+        if (!drawn) {
+            uvec4 random = philox(uvec4(position, 0u, 0u, 0u), uvec2(step_word[STEP_SEED_LO], step_word[STEP_SEED_HI]));
+            point = wide_scale(random.xy, wide_mass(total.xy));
+        }
+        uvec2 low = wide_mass(before.xy), high = wide_mass(before.xy + own.xy);
+        if (!wide_less(point, low) && wide_less(point, high)) {
+            uvec2 left = wide_sub(point, low);
+            picked[0] = from;
+            picked[1] = to;
+            picked[2] = left.x;
+            picked[3] = left.y;
+        }
+        barrier();
+        begin = picked[0];
+        end = picked[1];
+        point = uvec2(picked[2], picked[3]);
+        barrier();
+    }
+    return scratch[AT_LIST_ID + list_slot(begin)];
+}
+
+uint choose(uint largest, uint position) {
+    list_open();
+    BinFound found = BinFound(scratch[AT_FOUND], uvec3(scratch[AT_FOUND + 1u], scratch[AT_FOUND + 2u], scratch[AT_FOUND + 3u]),
+                              uvec3(scratch[AT_FOUND + 4u], scratch[AT_FOUND + 5u], scratch[AT_FOUND + 6u]));
+    bool listed = scratch[AT_FOUND + 7u] != 0u;
+    Limit k = NO_LIMIT, p = NO_LIMIT;
+    uvec2 k_mass = found.before.yz + found.at.yz;
+    if (found.bin < BINS) {
+        k = Limit(found.bin, 0u, 0xffffffffu);
+        uint left = step_word[STEP_TOP_K] - found.before.x;
+        if (listed && left < found.at.x) {
+            k = limit_find(NO_LIMIT, found.bin, false, largest, uvec2(left, 0u));
+            if (top_p_on()) k_mass = found.before.yz + mass_within(k, largest);
+        }
+    }
+    if (top_p_on()) {
+        uvec2 want = wide_top_p(wide_mass(k_mass)), before = wide_mass(found.before.yz);
+        uint bin = found.bin;
+        if (found.bin == BINS || !wide_less(before, want)) {
+            BinFound f = bin_find(want, true);
+            bin = f.bin;
+            before = wide_mass(f.before.yz);
+        }
+        p = limit_find(k, bin, true, largest, wide_sub(want, before));
+    }
+    return draw(largest, k, p, position);
+}
+
+void main() {
+    uint valid = rows_within(CTX), position = step_word[STEP_POS] + valid;
+    if (valid == 0u) return;
+    uvec2 best = best_of_all();
+    uint id = best.y;
+    if (!sample_greedy()) id = choose(best.x, position);
+    if (invocation() != 0u) return;
+    ring[position] = id;
+    if (step_word[STEP_END] <= position) { // else the token is given
+        tokens[position] = id;
+        step_word[STEP_END] = position + 1u;
+    }
+    step_word[STEP_POS] = position;
+}
