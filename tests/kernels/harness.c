@@ -204,6 +204,8 @@ static uint32_t least(uint32_t a, uint32_t b) { return a < b ? a : b; }
 static void profiles_create(Harness *h, bool integer_dot) {
     h->n_profiles = 1;
     h->profiles[0] = (Profile){.name = "device", .target = *target_read(h->arena, "auto", device_index())};
+    volkLoadInstance(h->instance); /* the probe left the functions of its own instance */
+    volkLoadDevice(h->device);
     /* What works is tested, be it fast on this device or not. */
     if (integer_dot && shader_ability()->caps[CAP_IDOT]) h->profiles[0].target.caps[CAP_IDOT] = true;
     Target *w = harness_profile(h, "weakest");
@@ -303,6 +305,16 @@ uint32_t harness_sample(HarnessCase *c, uint32_t n) {
             }
     }
     return kept;
+}
+
+uint32_t harness_sample_few(HarnessCase *c, uint32_t n, uint32_t most) {
+    static uint32_t turn;
+    uint32_t kept = harness_sample(c, n);
+    if (kept == n || kept <= most) return kept;
+    HarnessCase first = c[0];
+    uint32_t from = turn++ % (kept - most + 1);
+    c[0] = c[from], c[from] = first;
+    return most;
 }
 
 /* ---- pipelines ----------------------------------------------------------------------------------------------------- */

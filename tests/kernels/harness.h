@@ -47,6 +47,8 @@ uint32_t harness_cases(Harness *h, const KernelOp *op, HarnessCase **out, const 
 /* Software drivers take about a second to compile a kernel. This keeps, of each profile, kernel and inner loop, one case in turn, at
  * the front of the list, and returns how many; all of them with QCC_THOROUGH=1. Run all at least for one operation. */
 uint32_t harness_sample(HarnessCase *c, uint32_t n);
+/* The same, and of those at most `most`, in turn. */
+uint32_t harness_sample_few(HarnessCase *c, uint32_t n, uint32_t most);
 /* Runs one dispatch and waits for it. NULL, or what went wrong. */
 const char *harness_run(Harness *h, const HarnessCase *c, HarnessBuffer *b, uint32_t n_buffers);
 /* The same dispatch n times in one submission with barriers between; *us is the time of one, by the GPU's clock. */

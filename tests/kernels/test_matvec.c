@@ -12,7 +12,7 @@ typedef struct {
     bool bias, res;
     uint32_t x_last;      /* M, or 0 */
     uint32_t ns, hd;      /* prologue 2 */
-    bool all;             /* every candidate, not a sample */
+    uint32_t few;         /* this many candidates, in turn; 0: every one */
     const char *name;
 } Shape;
 
@@ -142,7 +142,7 @@ static void shape_run(const Shape *s, const Matrix *w, const float *x, Accuracy 
     const char *why;
     uint32_t n = harness_cases(h, &op, &c, &why);
     CHECK(n > 0, "%s %s: no candidate: %s", s->name, op.format->name, why);
-    if (!s->all) n = harness_sample(c, n);
+    if (s->few) n = harness_sample_few(c, n, s->few);
     for (uint32_t i = 0; i < n; i++) case_run(s, &c[i], b, sizeof b / sizeof *b, y, want, n_y);
     arena_destroy(a);
 }
@@ -154,22 +154,23 @@ static void shape_random(const Shape *s, const Format *f, Accuracy accuracy) {
     arena_destroy(a);
 }
 
-static const Shape each_format = {.k = 768, .rows = 17, .split = 17, .name = "each format"};
-static const Shape each_candidate = {.k = 2048, .rows = 70, .split = 70, .all = true, .name = "each candidate"};
+static const Shape each_format = {.k = 768, .rows = 17, .split = 17, .few = 1, .name = "each format"};
+static const Shape each_digit = {.k = 1280, .rows = 7, .split = 7, .few = 3, .name = "one digit"};
+static const Shape each_candidate = {.k = 2048, .rows = 70, .split = 70, .name = "each candidate"};
 /* Each of these for one format in turn. */
 static const Shape variants[] = {
-    {.k = 32, .rows = 1, .split = 1, .name = "one unit, one row"},
-    {.k = 4096, .rows = 65, .split = 65, .name = "long rows"},
-    {.k = 96, .rows = 3, .split = 2, .y0 = 1, .y1 = 7, .bias = true, .name = "split, bias"},
-    {.k = 288, .rows = 64, .split = 64, .prologue = 1, .res = true, .name = "norm, residual"},
-    {.k = 256, .rows = 257, .split = 257, .prologue = 1, .epilogue = 1, .name = "norm, swiglu"},
-    {.k = 320, .rows = 17, .split = 17, .prologue = 2, .ns = 3, .hd = 64, .res = true, .name = "merge of 3 parts"},
-    {.k = 768, .rows = 5, .split = 5, .prologue = 2, .ns = 1, .hd = 48, .bias = true, .res = true, .name = "merge of 1"},
-    {.k = 1536, .rows = 33, .split = 10, .y0 = 0, .y1 = 40, .prologue = 1, .x_last = 5, .name = "norm of the last row"},
-    {.k = 11008, .rows = 19, .split = 19, .prologue = 1, .res = true, .name = "longer than shared memory"},
-    {.k = 100, .rows = 9, .split = 9, .prologue = 1, .x_last = 2, .name = "ragged rows"},
-    {.k = 33, .rows = 9, .split = 9, .name = "odd rows"},
-    {.k = 512, .rows = 67, .split = 67, .epilogue = 1, .y0 = 5, .name = "swiglu"},
+    {.k = 32, .rows = 1, .split = 1, .few = 1, .name = "one unit, one row"},
+    {.k = 4096, .rows = 65, .split = 65, .few = 1, .name = "long rows"},
+    {.k = 96, .rows = 3, .split = 2, .y0 = 1, .y1 = 7, .bias = true, .few = 1, .name = "split, bias"},
+    {.k = 288, .rows = 64, .split = 64, .prologue = 1, .res = true, .few = 1, .name = "norm, residual"},
+    {.k = 256, .rows = 257, .split = 257, .prologue = 1, .epilogue = 1, .few = 1, .name = "norm, swiglu"},
+    {.k = 320, .rows = 17, .split = 17, .prologue = 2, .ns = 3, .hd = 64, .res = true, .few = 1, .name = "merge of 3 parts"},
+    {.k = 768, .rows = 5, .split = 5, .prologue = 2, .ns = 1, .hd = 48, .bias = true, .res = true, .few = 1, .name = "merge of 1"},
+    {.k = 1536, .rows = 33, .split = 10, .y0 = 0, .y1 = 40, .prologue = 1, .x_last = 5, .few = 1, .name = "norm of the last row"},
+    {.k = 11008, .rows = 19, .split = 19, .prologue = 1, .res = true, .few = 1, .name = "longer than shared memory"},
+    {.k = 100, .rows = 9, .split = 9, .prologue = 1, .x_last = 2, .few = 1, .name = "ragged rows"},
+    {.k = 33, .rows = 9, .split = 9, .few = 1, .name = "odd rows"},
+    {.k = 512, .rows = 67, .split = 67, .epilogue = 1, .y0 = 5, .few = 1, .name = "swiglu"},
 };
 
 static void variants_run(void) {
@@ -194,6 +195,7 @@ int main(void) {
     const Format *with_codes = formats[0];
     for (const Format *const *f = formats; *f; f++) with_codes = (*f)->codes ? *f : with_codes;
     shape_random(&each_candidate, with_codes, ACCURACY_EXACT);
+    shape_random(&each_digit, with_codes, ACCURACY_FAST);
     variants_run();
     printf("largest errors: f32 %.2g, two digits %.2g, one digit %.2g\n", worst[0], worst[1], worst[2]);
     arena_destroy(a);
