@@ -126,61 +126,61 @@ static bool layout_create(Pipelines *s, const Device *d, uint32_t n) {
 
 typedef struct {
     Pipelines *pipelines;
-    const Device *device;
-    const Payload *payload;
+    const uint32_t *kernels; /* one for each job */
 } Build;
 
-static bool pipeline_create(const Build *b, const PlanKernel *k, VkShaderModule module,
+static bool pipeline_create(const Pipelines *s, const PlanKernel *k, VkShaderModule module,
                             VkPipeline *out) {
     VkPipelineShaderStageRequiredSubgroupSizeCreateInfo size = {
         .sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_REQUIRED_SUBGROUP_SIZE_CREATE_INFO,
         .requiredSubgroupSize = k->subgroup};
     VkComputePipelineCreateInfo info = {
         .sType = VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO,
-        .layout = b->pipelines->layouts[k->n_bindings],
+        .layout = s->layouts[k->n_bindings],
         .stage = {.sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO,
                   .stage = VK_SHADER_STAGE_COMPUTE_BIT,
                   .module = module,
                   .pName = "main"}};
-    if (k->subgroup && b->device->size_control) {
+    if (k->subgroup && s->device->size_control) {
         info.stage.pNext = &size;
-        if (b->device->full_subgroups && k->local_size % k->subgroup == 0)
+        if (s->device->full_subgroups && k->local_size % k->subgroup == 0)
             info.stage.flags |= VK_PIPELINE_SHADER_STAGE_CREATE_REQUIRE_FULL_SUBGROUPS_BIT;
     }
-    VkResult r = VK_TRY(vkCreateComputePipelines, b->device->handle, b->pipelines->cache, 1, &info,
-                        NULL, out);
+    VkResult r = VK_TRY(vkCreateComputePipelines, s->device->handle, s->cache, 1, &info, NULL, out);
     if (r >= 0 || r == VK_ERROR_OUT_OF_DEVICE_MEMORY || r == VK_ERROR_OUT_OF_HOST_MEMORY ||
         r == VK_ERROR_DEVICE_LOST)
         return device_check(r, "vkCreateComputePipelines");
     return error_environment(
         "the driver refused kernel '%s' (VkResult %d); update the driver of %s, or recompile with "
         "`qcc --target auto` on this machine",
-        k->name, (int)r, b->device->properties.deviceName);
+        k->name, (int)r, s->device->properties.deviceName);
 }
 
 static bool pipeline_job(void *ctx, uint32_t worker, uint32_t job) {
     const Build *b = ctx;
-    const PlanKernel *k = &b->pipelines->plan->kernels[job];
-    const PayloadFrame *f = load_find(b->payload, FRAME_SPIRV, job);
+    Pipelines *s = b->pipelines;
+    uint32_t index = b->kernels[job];
+    const PlanKernel *k = &s->plan->kernels[index];
+    const PayloadFrame *f = load_find(s->payload, FRAME_SPIRV, index);
     (void)worker;
     if (!f || f->raw_bytes < 20 || f->raw_bytes % 4)
         return error_user("this executable is damaged (kernel %u is missing); compile it again",
-                          job);
-    uint8_t *words = load_read(b->payload, f);
+                          index);
+    uint8_t *words = load_read(s->payload, f);
     if (!words) return false;
     VkShaderModuleCreateInfo info = {.sType = VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO,
                                      .codeSize = (size_t)f->raw_bytes,
                                      .pCode = (const uint32_t *)(const void *)words};
     VkShaderModule module = VK_NULL_HANDLE;
-    bool ok = VK_CHECK(vkCreateShaderModule, b->device->handle, &info, NULL, &module) &&
-              pipeline_create(b, k, module, &b->pipelines->kernels[job]);
-    if (module) vkDestroyShaderModule(b->device->handle, module, NULL);
+    bool ok = VK_CHECK(vkCreateShaderModule, s->device->handle, &info, NULL, &module) &&
+              pipeline_create(s, k, module, &s->kernels[index]);
+    if (module) vkDestroyShaderModule(s->device->handle, module, NULL);
     free(words);
     return ok;
 }
 
 bool pipeline_init(Pipelines *s, const Device *d, const Plan *p, const Payload *l) {
-    *s = (Pipelines){.plan = p};
+    *s = (Pipelines){.plan = p, .device = d, .payload = l};
     for (uint32_t i = 0; i < p->n_kernels; i++)
         if (p->kernels[i].n_bindings >= s->n_layouts) s->n_layouts = p->kernels[i].n_bindings + 1;
     s->sets = error_alloc(s->n_layouts, sizeof *s->sets, "layouts");
@@ -190,16 +190,31 @@ bool pipeline_init(Pipelines *s, const Device *d, const Plan *p, const Payload *
     for (uint32_t i = 0; i < p->n_kernels; i++)
         if (!s->layouts[p->kernels[i].n_bindings] && !layout_create(s, d, p->kernels[i].n_bindings))
             return false;
-    uint64_t loaded = 0;
-    Build b = {s, d, l};
-    if (!cache_create(s, d, &loaded) ||
-        !parallel_run(parallel_workers(), p->n_kernels, pipeline_job, &b))
-        return false;
-    cache_save(s, d, loaded);
-    return true;
+    return cache_create(s, d, &s->loaded_hash);
+}
+
+/* Adds the kernel to the list unless it is built or listed. */
+static void kernel_want(const Pipelines *s, uint32_t *list, uint32_t *n, uint32_t kernel) {
+    bool have = s->kernels[kernel] != VK_NULL_HANDLE;
+    for (uint32_t i = 0; i < *n && !have; i++) have = list[i] == kernel;
+    if (!have) list[(*n)++] = kernel;
+}
+
+bool pipeline_build(Pipelines *s, const PlanSequence *q) {
+    uint32_t n = 0, *list = error_alloc(s->plan->n_kernels, sizeof *list, "pipelines");
+    if (!list) return false;
+    for (uint32_t i = 0; i < q->n_segments; i++)
+        for (uint32_t k = 0; k < q->segment[i].count; k++)
+            kernel_want(s, list, &n, s->plan->dispatches[q->segment[i].first + k].kernel);
+    Build b = {s, list};
+    bool ok = n == 0 || parallel_run(parallel_workers(), n, pipeline_job, &b);
+    if (n) s->built = true;
+    free(list);
+    return ok;
 }
 
 void pipeline_finish(Pipelines *s, const Device *d) {
+    if (s->built) cache_save(s, d, s->loaded_hash);
     for (uint32_t i = 0; s->kernels && i < s->plan->n_kernels; i++)
         if (s->kernels[i]) vkDestroyPipeline(d->handle, s->kernels[i], NULL);
     for (uint32_t i = 0; s->layouts && i < s->n_layouts; i++)

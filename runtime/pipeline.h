@@ -12,10 +12,16 @@ typedef struct {
     VkPipelineLayout *layouts; /* [n_layouts] */
     VkPipeline *kernels;       /* [n_kernels] */
     VkPipelineCache cache;
+    const Device *device;
+    const Payload *payload;
+    uint64_t loaded_hash; /* of the cache file's data */
+    bool built;           /* something that was not in the cache file, perhaps */
 } Pipelines;
 
 /* The driver's cache is kept in $XDG_CACHE_HOME/qcc or ~/.cache/qcc, one file per program and
  * device; trouble with that file is never an error. */
 bool pipeline_init(Pipelines *s, const Device *d, const Plan *p, const Payload *l);
+/* Builds the kernels of a sequence that are not there yet, in parallel. */
+bool pipeline_build(Pipelines *s, const PlanSequence *q);
 void pipeline_finish(Pipelines *s, const Device *d); /* accepts half-built */
 #endif

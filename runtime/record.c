@@ -146,10 +146,11 @@ static void record_end(const Record *r, VkCommandBuffer c, const PlanSequence *q
                    VK_ACCESS_HOST_READ_BIT | READ_WRITE);
 }
 
-static bool record_sequence(const Record *r, const Pipelines *s, const Zone *zones,
-                            uint32_t sequence) {
+bool record_sequence(Record *r, Pipelines *s, const Zone *zones, uint32_t sequence) {
     const PlanSequence *q = &r->plan->sequences[sequence];
-    const Recorded *out = &r->sequences[sequence];
+    Recorded *out = &r->sequences[sequence];
+    if (out->ready) return true;
+    if (!pipeline_build(s, q)) return false;
     uint32_t at = 0, bound = UINT32_MAX;
     bool fresh = true; /* nothing recorded yet behind the opening barrier */
     if (!commands_begin(out->buffers[0])) return false;
@@ -168,17 +169,14 @@ static bool record_sequence(const Record *r, const Pipelines *s, const Zone *zon
             fresh = false;
         }
     record_end(r, out->buffers[at], q, zones);
-    return VK_CHECK(vkEndCommandBuffer, out->buffers[at]);
+    out->ready = VK_CHECK(vkEndCommandBuffer, out->buffers[at]);
+    return out->ready;
 }
 
 bool record_init(Record *r, const Device *d, const Plan *p, const Pipelines *s, const Zone *zones) {
     *r = (Record){.plan = p};
-    if (!descriptors_create(r, d, s) || !descriptors_write(r, d, zones, s->n_layouts) ||
-        !commands_create(r, d))
-        return false;
-    for (uint32_t i = 0; i < p->n_sequences; i++)
-        if (!record_sequence(r, s, zones, i)) return false;
-    return true;
+    return descriptors_create(r, d, s) && descriptors_write(r, d, zones, s->n_layouts) &&
+           commands_create(r, d);
 }
 
 void record_finish(Record *r, const Device *d) {

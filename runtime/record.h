@@ -7,6 +7,7 @@
 typedef struct {
     VkCommandBuffer *buffers;
     uint32_t n;
+    bool ready;
 } Recorded;
 
 typedef struct {
@@ -20,6 +21,8 @@ typedef struct {
 } Record;
 
 bool record_init(Record *r, const Device *d, const Plan *p, const Pipelines *s, const Zone *zones);
+/* Builds the kernels of a sequence and records it, at its first use. */
+bool record_sequence(Record *r, Pipelines *s, const Zone *zones, uint32_t sequence);
 void record_finish(Record *r, const Device *d); /* accepts half-built */
 
 /* A global memory barrier. */

@@ -165,7 +165,9 @@ static bool sequence_submit(Session *s, const PlanSequence *q, VkFence fence) {
     if (!q)
         return error_user("this program has no sequence for %u tokens: a bug of qcc",
                           s->end - s->pos);
-    const Recorded *r = &s->record.sequences[q - s->plan->sequences];
+    uint32_t index = (uint32_t)(q - s->plan->sequences);
+    const Recorded *r = &s->record.sequences[index];
+    if (!record_sequence(&s->record, &s->pipelines, s->zones, index)) return false;
     uint32_t left = s->end - s->pos;
     s->pos += left < q->rows ? left : q->rows;
     return submit(s, r->n, r->buffers, fence);
