@@ -299,7 +299,7 @@ static void test_distribution(void) {
     double sum = 0, chi = 0;
     for (int i = 0; i < N; i++) sum += exp(logits[i] / 1.5);
     for (int i = 0; i < N; i++) {
-        double want = DRAWS * exp(logits[i] / 1.5) / sum;
+        double want = (double)DRAWS * exp(logits[i] / 1.5) / sum;
         chi += (count[i] - want) * (count[i] - want) / want;
     }
     CHECK(chi < 61, "chi-square with 31 degrees of freedom is %g", chi); /* p = 0.001 */
