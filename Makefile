@@ -116,9 +116,9 @@ $(BUILD)/tests/%: tests/unit/%.c $(BUILD)/libqcc.a $(BUILD)/librt-test.a
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(qcc_cflags) -o $@ $< $(BUILD)/libqcc.a $(BUILD)/librt-test.a $(libs)
 
-$(BUILD)/tests/%: tests/kernels/%.c $(BUILD)/libqcc.a $(wildcard tests/kernels/*.h tests/kernels/harness*.c)
+$(BUILD)/tests/%: tests/kernels/%.c $(BUILD)/libqcc.a $(wildcard tests/kernels/*.h tests/kernels/*.c)
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(qcc_cflags) -o $@ $< $(filter tests/kernels/harness%.c,$(wildcard tests/kernels/*.c)) $(BUILD)/libqcc.a $(libs)
+	$(Q)$(CC) $(qcc_cflags) -o $@ $< $(filter-out tests/kernels/test_% tests/kernels/bench_% tests/kernels/time_%,$(wildcard tests/kernels/*.c)) $(BUILD)/libqcc.a $(libs)
 
 install: all
 	install -D $(BUILD)/qcc $(DESTDIR)$(PREFIX)/bin/qcc

@@ -64,7 +64,7 @@ for t in tests/unit/test_*.c tests/kernels/test_*.c; do
         run "$name" sh -c "cat '$log/$name.build'; exit 1"
     fi
 done
-for t in tests/e2e/*.sh; do
+for t in $(ls tests/e2e/*.sh 2>/dev/null); do
     name=$(basename "$t" .sh)
     case $name in lib) continue ;; esac
     case $mode:$(sed -n '2s/^# *//p' "$t") in quick:slow*) continue ;; esac

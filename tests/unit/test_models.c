@@ -1,0 +1,165 @@
+/* test_models.c - end to end: qcc compiles a model, the executable runs on the local driver, and its logits and greedy ids are
+ * compared with an independent reference; twice, byte for byte. */
+#include "check.h"
+#include "compiler/format.h"
+#include "compiler/gguf.h"
+#include <dirent.h>
+#include <math.h>
+#include <string.h>
+#include <unistd.h>
+
+static const char *build, *work;
+
+static int shell(Arena *a, const char *fmt, ...) {
+    va_list v;
+    va_start(v, fmt);
+    char command[4096];
+    (void)vsnprintf(command, sizeof command, fmt, v);
+    va_end(v);
+    (void)a;
+    return system(command);
+}
+
+static Bytes result(Arena *a, const char *name) {
+    const char *path = arena_printf(a, "%s/%s", work, name);
+    return access(path, R_OK) == 0 ? file_map(a, path) : (Bytes){0};
+}
+
+/* Root of the mean squared error over that of the centred reference, all positions together. */
+static double rel_rms(const float *got, const float *want, size_t rows, size_t n) {
+    double e = 0, s = 0;
+    for (size_t r = 0; r < rows; r++) {
+        double mean = 0;
+        for (size_t i = 0; i < n; i++) mean += want[r * n + i];
+        mean /= (double)n;
+        for (size_t i = 0; i < n; i++) {
+            double d = (double)got[r * n + i] - (double)want[r * n + i], c = want[r * n + i] - mean;
+            e += d * d, s += c * c;
+        }
+    }
+    return s > 0 ? sqrt(e / s) : e > 0;
+}
+
+static bool formats_known(Arena *a, const char *path) {
+    Gguf *g = gguf_open(a, path);
+    for (size_t i = 0; i < g->n_tensors; i++)
+        if (!format_by_gguf_type(g->tensors[i].type)) return false;
+    return true;
+}
+
+static void ids_write(Arena *a, const int32_t *id, size_t n) {
+    Text t = {.arena = a};
+    for (size_t i = 0; i < n; i++) text_printf(&t, "%d ", (int)id[i]);
+    file_write(arena_printf(a, "%s/ids", work), t.s, t.n, 0600);
+}
+
+static void check_logits(Arena *a, const char *label, const Gguf *ref, const char *path_kind) {
+    const GgufTensor *want = gguf_tensor(ref, "logits");
+    int status = shell(a, "%s/m logits --tokens %s/ids --out %s/logits --path %s 2>%s/err", work, work, work, path_kind, work);
+    Bytes got = result(a, "logits");
+    CHECK(status == 0 && got.n == want->bytes, "%s, %s: status %d, %zu bytes", label, path_kind, status, got.n);
+    if (status != 0 || got.n != want->bytes) return;
+    double e = rel_rms((const float *)(const void *)got.p, (const float *)(const void *)want->data, want->ne[1], want->ne[0]);
+    CHECK(e < 1e-3, "%s, %s: relative RMS error %.3g", label, path_kind, e);
+    shell(a, "%s/m logits --tokens %s/ids --out %s/again --path %s 2>%s/err", work, work, work, path_kind, work);
+    Bytes again = result(a, "again");
+    CHECK(again.n == got.n && memcmp(again.p, got.p, got.n) == 0, "%s, %s: a second run differs", label, path_kind);
+}
+
+/* Greedy ids up to the first step whose margin is small. */
+static void check_greedy(Arena *a, const char *label, const Gguf *ref) {
+    const GgufTensor *want = gguf_tensor(ref, "gen_tokens"), *margin = gguf_tensor(ref, "gen_margin");
+    int status = shell(a, "%s/m --tokens %s/ids -n %u --temp 0 --ids --ignore-eos >%s/out 2>%s/err", work, work,
+                       (unsigned)want->ne[0], work, work);
+    Bytes out = result(a, "out");
+    CHECK(status == 0, "%s: status %d", label, status);
+    char *at = arena_strndup(a, (const char *)out.p, out.n);
+    for (size_t i = 0; i < want->ne[0]; i++) {
+        float m;
+        int32_t id;
+        memcpy(&m, margin->data + 4 * i, 4), memcpy(&id, want->data + 4 * i, 4);
+        if (m < 0.01f) return;
+        long got = strtol(at, &at, 10);
+        CHECK(got == id, "%s: step %zu gives %ld, expected %d (margin %.3g)", label, i, got, (int)id, (double)m);
+        if (got != id) return;
+    }
+}
+
+static void check_model(const char *model, const char *reference, const char *flags) {
+    Arena *a = arena_create();
+    FailTrap t;
+    const char *slash = strrchr(reference, '/'), *label = arena_printf(a, "%s %s", slash ? slash + 1 : reference, flags);
+    if (fail_catch(&t)) {
+        CHECK(false, "%s: %s", label, t.message);
+    } else if (!formats_known(a, model)) {
+        SKIP("%s: a weight format is not there", label);
+        fail_pop(&t);
+    } else {
+        Gguf *ref = gguf_open(a, reference);
+        const GgufTensor *prompt = gguf_tensor(ref, "prompt");
+        ids_write(a, (const int32_t *)(const void *)prompt->data, prompt->ne[0]);
+        shell(a, "rm -f %s/m", work);
+        int status = shell(a, "%s/qcc -q --check 0 '%s' -o %s/m %s 2>%s/err", build, model, work, flags, work);
+        Bytes err = result(a, "err");
+        CHECK(status == 0, "%s: qcc: %.*s", label, (int)(err.n < 300 ? err.n : 300), (const char *)err.p);
+        if (status == 0) {
+            check_logits(a, label, ref, "prefill");
+            check_logits(a, label, ref, "decode");
+            check_greedy(a, label, ref);
+        }
+        fail_pop(&t);
+    }
+    arena_destroy(a);
+}
+
+static void check_directory(const char *dir, const char *prefix) {
+    Arena *a = arena_create();
+    struct dirent **list;
+    int n = scandir(dir, &list, NULL, alphasort);
+    for (int i = 0; i < n; i++) {
+        const char *name = list[i]->d_name;
+        size_t k = strlen(name);
+        if (strncmp(name, prefix, strlen(prefix)) == 0 && k > 9 && strcmp(name + k - 9, ".ref.gguf") == 0)
+            check_model(arena_printf(a, "%s/%.*s.gguf", dir, (int)(k - 9), name), arena_printf(a, "%s/%s", dir, name), "");
+        free(list[i]);
+    }
+    if (n >= 0) free(list);
+    arena_destroy(a);
+}
+
+/* The same input twice gives the same bytes. */
+static void check_reproducible(Arena *a, const char *model) {
+    int s = shell(a, "%s/qcc -q '%s' -o %s/a && %s/qcc -q -j 1 --no-cache '%s' -o %s/b && cmp %s/a %s/b", build, model, work, build,
+                  model, work, work, work);
+    CHECK(s == 0, "two builds of %s differ", model);
+    s = shell(a, "! ldd %s/a | grep -vE 'linux-vdso|libc\\.|libm\\.|ld-linux'", work);
+    CHECK(s == 0, "the executable needs more than libc");
+}
+
+int main(void) {
+    Arena *a = arena_create();
+    build = getenv("BUILD") ? getenv("BUILD") : "build";
+    char dir[] = "/tmp/qcc-test.XXXXXX";
+    work = mkdtemp(dir);
+    const char *example = "examples/tiny-stories-3m-q4_k_m.gguf";
+    check_model(example, "tests/data/tiny-stories-3m-q4_k_m.p0.ref.gguf", "");
+    check_reproducible(a, example);
+    check_model("tests/data/llama-tied.gguf", "tests/data/llama-tied.ref.gguf", "");
+    check_model("tests/data/llama-bias.gguf", "tests/data/llama-bias.ref.gguf", "--kv f32");
+    if (check_shared() && getenv("QCC_ALL_MODELS")) {
+        const char *models = arena_printf(a, "%s/fixtures/models", check_shared());
+        static const char *const families[] = {"llama", "mistral", "mixtral"};
+        for (size_t i = 0; i < 3; i++) check_directory(models, families[i]);
+        check_directory(arena_printf(a, "%s/q", models), "llama-");
+        static const char *const stories[] = {"f16", "q8_0", "q4_k_m"};
+        for (size_t i = 0; i < 3; i++)
+            for (int p = 0; p < 5; p++)
+                check_model(arena_printf(a, "%s/models/tiny-stories-3m-%s.gguf", check_shared(), stories[i]),
+                            arena_printf(a, "%s/models/refs/tiny-stories-3m-%s.p%d.ref.gguf", check_shared(), stories[i], p), "");
+    } else {
+        SKIP("models of the shared fixtures");
+    }
+    shell(a, "rm -rf %s", work);
+    arena_destroy(a);
+    return check_done();
+}
