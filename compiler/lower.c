@@ -86,22 +86,30 @@ static void part_ranges(Lower *l, Buffer *b, const Step *s, uint64_t row0, uint6
     }
 }
 
-static void parts_make(Lower *l, uint32_t index, const Step *s) {
+uint64_t part_limit(const Lower *l) {
+    const Target *t = l->p->target;
+    uint64_t limit = t->max_storage_range < t->max_buffer ? t->max_storage_range : t->max_buffer;
+    return t->max_allocation < limit ? t->max_allocation : limit;
+}
+
+void part_too_large(const Lower *l, const GgufTensor *t) {
+    fail(FAIL_USER, "target '%s': 16 rows of %s take more than the %llu bytes that one storage buffer may cover "
+         "(maxStorageBufferRange)", l->p->target->name, t->name, (unsigned long long)part_limit(l));
+}
+
+void parts_make(Lower *l, uint32_t index, const Step *s) {
     CompiledPlan *p = l->p;
     bool paired = s->act == ACT_SWIGLU;
     uint64_t rows = range_rows(s, paired), per_row = paired ? 2 : 1, offset[FORMAT_MAX_PLANES];
     const Format *f = s->matrix[0].format;
     uint32_t k = (uint32_t)s->matrix[0].weight->ne[0];
-    uint64_t limit = p->target->max_storage_range < p->target->max_buffer ? p->target->max_storage_range : p->target->max_buffer;
-    if (p->target->max_allocation < limit) limit = p->target->max_allocation;
+    uint64_t limit = part_limit(l);
     uint64_t whole = format_layout(f, rows * per_row, k, offset);
     uint64_t n_parts = div_up(whole, limit ? limit : 1), each;
     for (;; n_parts++) { /* whole words of 2-byte planes: an even number of rows, here a multiple of 16 */
         each = round_up(div_up(rows, n_parts), 16);
         if (format_layout(f, (each < rows ? each : rows) * per_row, k, offset) <= limit) break;
-        if (each <= 16)
-            fail(FAIL_USER, "target '%s': 16 rows of %s take more than the %llu bytes that one storage buffer may cover "
-                 "(maxStorageBufferRange)", p->target->name, s->matrix[0].weight->name, (unsigned long long)limit);
+        if (each <= 16) part_too_large(l, s->matrix[0].weight);
     }
     n_parts = div_up(rows, each);
     l->part[index] = ARENA_ARRAY(l->arena, uint32_t, n_parts);
@@ -157,6 +165,7 @@ static void weights_make(Lower *l) {
     const Model *m = g->graph->model;
     l->part = ARENA_ARRAY(l->arena, uint32_t *, g->n_step);
     l->n_part = ARENA_ARRAY(l->arena, uint32_t, g->n_step);
+    l->moe = ARENA_ARRAY(l->arena, MoeWeights *, g->n_step);
     l->norm_vector = ARENA_ARRAY(l->arena, uint32_t, g->n_step);
     l->bias_vector = ARENA_ARRAY(l->arena, uint32_t, g->n_step);
     l->k_cache = ARENA_ARRAY(l->arena, uint32_t, m->n_layer);
@@ -165,6 +174,7 @@ static void weights_make(Lower *l) {
     for (uint32_t i = 0; i < g->n_step; i++) {
         const Step *s = &g->step[i];
         if (s->n_matrix && !parts_share(l, i, s)) parts_make(l, i, s);
+        if (s->kind == STEP_MOE) moe_weights_make(l, i, s);
         step_vectors(l, i, s);
         if (s->kind != STEP_ATTENTION) continue;
         uint64_t bytes = select_kv_bytes(l->lib, l->p->options.kv, s->attention.n_head_kv, l->p->options.n_ctx,
@@ -185,7 +195,6 @@ void matrix_constants(PlanOp *o, const Buffer *w, uint64_t rows) {
     static const char *const plane[] = {"PLANE0", "PLANE1", "PLANE2", "PLANE3"};
     o->op.format = w->format;
     kernel_op_uint(&o->op, "K", w->k);
-    kernel_op_uint(&o->op, "UNITS", div_up(w->k, FORMAT_UNIT));
     kernel_op_uint(&o->op, "ROWS", rows);
     for (uint32_t i = 0; i < FORMAT_MAX_PLANES; i++) kernel_op_uint(&o->op, plane[i], i < w->format->n_planes ? w->plane[i] : 0);
 }
@@ -287,9 +296,9 @@ uint32_t lower_norm(Lower *l, uint32_t index, const Step *s, uint32_t x) {
 }
 
 /* y = [act](W norm(x)) + bias + residual for every row of the batch. */
-static void lower_matmul(Lower *l, uint32_t index, const Step *s, uint32_t final) {
+static void lower_matmul(Lower *l, uint32_t index, const Step *s, uint32_t final, uint32_t width) {
     uint32_t x = lower_norm(l, index, s, l->value[s->in]), y = final;
-    uint32_t width = value_width(l, s->out), total = (uint32_t)range_rows(s, true), y0 = s->act ? 0 : s->out_column;
+    uint32_t total = (uint32_t)range_rows(s, true), y0 = s->act ? 0 : s->out_column;
     if (s->act) width = 2 * total, y = value_buffer(l, op_name(l, s, "pair", 0, 1), s->layer, (uint64_t)l->rows * width);
     for (uint32_t i = 0; i < l->n_part[index]; i++) {
         uint32_t w = l->part[index][i], rows = l->p->buffer[w].rows;
@@ -318,10 +327,9 @@ static void lower_matmul(Lower *l, uint32_t index, const Step *s, uint32_t final
     op_out(l, o, "y", final);
 }
 
-static void lower_linear(Lower *l, uint32_t index, const Step *s) {
-    uint32_t y = step_out(l, s);
+void lower_product(Lower *l, uint32_t index, const Step *s, uint32_t y, uint32_t width) {
     if (l->rows == 1) lower_matvec(l, &(MatvecArgs){s, index, l->value[s->in], y, false, 0});
-    else lower_matmul(l, index, s, y);
+    else lower_matmul(l, index, s, y, width);
 }
 
 static void attention_constants(Lower *l, PlanOp *o, const Step *s) {
@@ -387,8 +395,9 @@ static void lower_step(Lower *l, uint32_t i) {
     const Step *s = &l->p->program->step[i];
     switch (s->kind) {
     case STEP_EMBED: lower_embed(l, i, s); return;
-    case STEP_LINEAR: lower_linear(l, i, s); return;
+    case STEP_LINEAR: lower_product(l, i, s, step_out(l, s), value_width(l, s->out)); return;
     case STEP_ATTENTION: lower_attention(l, s); return;
+    case STEP_MOE: lower_moe(l, i, s); return;
     default: fail(FAIL_USER, "step '%s' (%s) has no kernels yet; this model cannot be compiled", s->name, s->why ? s->why : "");
     }
 }
@@ -445,7 +454,7 @@ static void lower_batch(Lower *l, uint32_t rows, bool logits) {
     lower_matvec(l, &(MatvecArgs){s, head, l->value[s->in], p->logits, rows > 1, value_width(l, s->in)});
     b->head_last = segment_since(l, first);
     first = p->n_ops;
-    if (logits && rows > 1) lower_matmul(l, head, s, p->logits);
+    if (logits && rows > 1) lower_matmul(l, head, s, p->logits, value_width(l, s->out));
     b->head_all = rows > 1 ? segment_since(l, first) : b->head_last;
     first = p->n_ops;
     lower_sampler(l);
@@ -473,7 +482,7 @@ static bool pattern_matches(const char *pattern, const char *s) {
 
 static bool choice_obeys(const KernelChoice *c, const Override *o) {
     if (strcmp(o->key, "kernel") == 0) return o->word && strcmp(c->file, o->word) == 0;
-    if (strcmp(o->key, "inner") == 0) return o->word && c->inner && strcmp(c->inner, o->word) == 0;
+    if (strcmp(o->key, "inner") == 0) return !c->inner || (o->word && strcmp(c->inner, o->word) == 0);
     for (uint32_t i = 0; i < c->n_knobs; i++)
         if (strcmp(c->knobs[i].name, o->key) == 0) return !o->word && c->knobs[i].value == o->value;
     return true; /* a kernel without such a knob */

@@ -3,6 +3,7 @@
 #define QCC_LOWER_H
 #include "plan.h"
 
+typedef struct MoeWeights MoeWeights;
 typedef struct {
     Arena *arena;
     CompiledPlan *p;
@@ -13,6 +14,7 @@ typedef struct {
     uint32_t *partial;         /* [n_value] parts of attention that `value` holds unmerged; 0 = a plain value */
     uint32_t normed_of, normed, normed_weight; /* the last norm made, reused by neighbours */
     uint32_t **part, *n_part;  /* [n_step] buffers of the packed rows; shared by all batches */
+    MoeWeights **moe;          /* [n_step] experts; `part` of such a step is its router */
     uint32_t *norm_vector, *bias_vector; /* [n_step] */
     uint32_t rope_table, *k_cache, *v_cache; /* [n_layer] */
 } Lower;
@@ -35,4 +37,16 @@ void matrix_constants(PlanOp *o, const Buffer *w, uint64_t rows);
 uint32_t step_out(Lower *l, const Step *s);
 /* The normalised input of a step with several rows; made once for neighbours that share it. */
 uint32_t lower_norm(Lower *l, uint32_t index, const Step *s, uint32_t x);
+/* y = [act](W norm(x)) + bias + residual for the rows of the batch; rows of y are `width` apart. */
+void lower_product(Lower *l, uint32_t index, const Step *s, uint32_t y, uint32_t width);
+
+/* Largest packed part: what one binding covers and one allocation holds. */
+uint64_t part_limit(const Lower *l);
+_Noreturn void part_too_large(const Lower *l, const GgufTensor *t);
+/* Packs a step's matrices as l->part[index]. */
+void parts_make(Lower *l, uint32_t index, const Step *s);
+
+/* lower_moe.c */
+void moe_weights_make(Lower *l, uint32_t index, const Step *s);
+void lower_moe(Lower *l, uint32_t index, const Step *s);
 #endif
