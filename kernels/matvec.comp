@@ -31,6 +31,8 @@ function knobs(t, c)
   local units, rows = sizes(c)
   local list = {}
   local function add(LOCAL, LANES, NR, PASSES)
+    -- Units of plain numbers fill many registers.
+    if c.FORMAT_CODES ~= 1 then NR = c.EPILOGUE == 1 and 2 or 1 end
     if LOCAL > t.max_invocations or LANES > LOCAL then return end
     if LANES > 4 and units * 2 <= LANES then return end
     local s = subgroup(t)

@@ -482,6 +482,13 @@ static const char *stores_create(Harness *h, const HarnessCase *c, HarnessBuffer
     return NULL;
 }
 
+static void time_read(Harness *h, uint32_t n, double *us) {
+    uint64_t t[2] = {0};
+    vkGetQueryPoolResults(h->device, h->queries, 0, 2, sizeof t, t, 8, VK_QUERY_RESULT_64_BIT);
+    *us = (double)(t[1] - t[0]) * (double)h->timestamp_ns / 1e3 / n;
+}
+
+/* One submission; with `us` submissions go on until the clocks of the device are up, and the fastest counts. */
 static const char *run_all(Harness *h, const HarnessCase *c, const Pipeline *p, Store *s, uint32_t n, double *us) {
     VkDescriptorSetAllocateInfo info = {.sType = VK_STRUCTURE_TYPE_DESCRIPTOR_SET_ALLOCATE_INFO,
                                         .descriptorPool = h->descriptors, .descriptorSetCount = 1,
@@ -491,17 +498,18 @@ static const char *run_all(Harness *h, const HarnessCase *c, const Pipeline *p, 
     descriptors_write(h, set, c, s);
     dispatch_record(h, c, p, set, n);
     const char *error = dispatch_wait(h);
-    uint64_t t[2] = {0};
-    if (!error && us) {
-        vkGetQueryPoolResults(h->device, h->queries, 0, 2, sizeof t, t, 8, VK_QUERY_RESULT_64_BIT);
-        *us = (double)(t[1] - t[0]) * (double)h->timestamp_ns / 1e3 / n;
+    if (us) *us = (double)INFINITY;
+    for (double end = now_s() + 0.3, once; us && !error && now_s() < end;) {
+        error = dispatch_wait(h);
+        time_read(h, n, &once);
+        if (once < *us) *us = once;
     }
     vkResetDescriptorPool(h->device, h->descriptors, 0);
     return error;
 }
 
-const char *harness_time(Harness *h, const HarnessCase *c, HarnessBuffer *b, uint32_t n_buffers, uint32_t n,
-                         double *us) {
+static const char *run_bound(Harness *h, const HarnessCase *c, HarnessBuffer *b, uint32_t n_buffers, uint32_t n,
+                             double *us) {
     Pipeline *p = NULL;
     Store s[KERNEL_MAX_ROLES] = {0};
     const HarnessBuffer *bound[KERNEL_MAX_ROLES] = {0};
@@ -509,14 +517,19 @@ const char *harness_time(Harness *h, const HarnessCase *c, HarnessBuffer *b, uin
     const char *error = pipeline_get(h, c, &p);
     if (!error) error = stores_create(h, c, b, n_buffers, s, bound);
     if (!error) error = run_all(h, c, p, s, n, us);
-    for (uint32_t i = 0; !error && i < c->choice->n_bindings; i++) error = store_check(h, bound[i], &s[i]);
+    for (uint32_t i = 0; !error && !us && i < c->choice->n_bindings; i++) error = store_check(h, bound[i], &s[i]);
     for (uint32_t i = 0; i < c->choice->n_bindings; i++) store_free(h, &s[i]);
     if (!error && h->messages.n) error = arena_strdup(h->arena, h->messages.s);
     return error;
 }
 
+const char *harness_time(Harness *h, const HarnessCase *c, HarnessBuffer *b, uint32_t n_buffers, uint32_t n,
+                         double *us) {
+    return run_bound(h, c, b, n_buffers, n, us);
+}
+
 const char *harness_run(Harness *h, const HarnessCase *c, HarnessBuffer *b, uint32_t n_buffers) {
-    return harness_time(h, c, b, n_buffers, 1, NULL);
+    return run_bound(h, c, b, n_buffers, 1, NULL);
 }
 
 /* ---- numbers ------------------------------------------------------------------------------------------------------- */

@@ -51,7 +51,8 @@ uint32_t harness_sample(HarnessCase *c, uint32_t n);
 uint32_t harness_sample_few(HarnessCase *c, uint32_t n, uint32_t most);
 /* Runs one dispatch and waits for it. NULL, or what went wrong. */
 const char *harness_run(Harness *h, const HarnessCase *c, HarnessBuffer *b, uint32_t n_buffers);
-/* The same dispatch n times in one submission with barriers between; *us is the time of one, by the GPU's clock. */
+/* The same dispatch n times in one submission with barriers between, for 0.3 s; *us is the least time of one dispatch by the GPU's
+ * clock. Nothing is checked or read back. */
 const char *harness_time(Harness *h, const HarnessCase *c, HarnessBuffer *b, uint32_t n_buffers, uint32_t n,
                          double *us);
 
