@@ -203,15 +203,23 @@ static uint32_t lower_hidden(Lower *l, const Routing *r, const MoeWeights *w, ui
     return hidden;
 }
 
+/* Always exact: a rounding that changes the choice of experts changes everything after it. */
+static uint32_t lower_router(Lower *l, uint32_t index, const Step *s) {
+    Step router = router_step(l, s);
+    uint32_t first = l->p->n_ops;
+    uint32_t y = value_buffer(l, op_name(l, s, "logits", 0, 1), s->layer, (uint64_t)l->rows * s->moe.n_expert);
+    lower_product(l, index, &router, y, s->moe.n_expert);
+    for (uint32_t i = first; i < l->p->n_ops; i++) l->p->op[i].op.accuracy = ACCURACY_EXACT;
+    return y;
+}
+
 void lower_moe(Lower *l, uint32_t index, const Step *s) {
     const MoeWeights *w = l->moe[index];
     uint32_t pairs = l->rows * s->moe.n_used, width = value_width(l, s->out), x = l->value[s->in];
-    Step router = router_step(l, s);
     Routing r = {.s = s, .norm_vector = GRAPH_NONE};
     if (l->rows > 1) x = lower_norm(l, index, s, x);
     else r.norm_vector = l->norm_vector[index];
-    uint32_t logits = value_buffer(l, op_name(l, s, "logits", 0, 1), s->layer, (uint64_t)l->rows * s->moe.n_expert);
-    lower_product(l, index, &router, logits, s->moe.n_expert);
+    uint32_t logits = lower_router(l, index, s);
     r.route = value_buffer(l, op_name(l, s, "route", 0, 1), s->layer, 2ull * pairs);
     lower_topk(l, &r, logits);
     lower_tiles(l, &r);
