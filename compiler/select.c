@@ -297,15 +297,18 @@ static void groups_of(Search *s, const KernelFile *f, int knobs, KernelChoice *c
     lua_settop(s->l->lua, 0);
 }
 
-/* Time from bytes over bandwidth or operations over rate, whichever is larger, and a launch. A header may state the fraction of either
- * that it reaches: speed(t, c, k). Candidates of equal time keep the header's order. */
-static void cost_of(Search *s, const KernelFile *f, int knobs, uint32_t rank, KernelChoice *c) {
+static double speed_of(Search *s, const KernelFile *f, int knobs) {
+    if (!f || !header_call(s, f, "speed", knobs, 1)) return 1;
+    double v = lua_tonumber(s->l->lua, -1);
+    lua_settop(s->l->lua, 0);
+    return v;
+}
+
+/* Time from bytes over bandwidth or operations over rate, whichever is larger, and a launch. The headers of kernel and inner loop may
+ * state the fraction of either that they reach: speed(t, c, k). Candidates of equal time keep the header's order. */
+static void cost_of(Search *s, const KernelFile *f, const KernelFile *inner, int knobs, uint32_t rank, KernelChoice *c) {
     const Target *t = s->l->target;
-    double speed = 1;
-    if (header_call(s, f, "speed", knobs, 1)) {
-        speed = lua_tonumber(s->l->lua, -1);
-        lua_settop(s->l->lua, 0);
-    }
+    double speed = speed_of(s, f, knobs) * speed_of(s, inner, knobs);
     if (!(speed > 1e-6)) speed = 1e-6;
     double memory = (double)s->op->bytes / ((t->read_gbps > 0 ? t->read_gbps : 10) * 1e3) / speed;
     double compute = s->op->flops / ((t->flops_gf > 0 ? t->flops_gf : 50) * 1e3) / speed;
@@ -371,7 +374,7 @@ static void candidate_add(Search *s, const KernelFile *f, const KernelFile *inne
         reject(s, c.label, broken);
         return;
     }
-    cost_of(s, inner ? inner : f, knobs, rank, &c);
+    cost_of(s, f, inner, knobs, rank, &c);
     c.source = wrapper_text(s, f, inner, &c);
     s->list = arena_grow(s->l->arena, s->list, s->n, &s->cap, sizeof *s->list);
     s->list[s->n++] = c;

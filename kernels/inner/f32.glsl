@@ -1,6 +1,8 @@
 /*qcc
 needs = {}
 function shared_bytes(t, c, k) return k.CHUNK * 136 end
+-- Where subgroups are vectors of a processor, staging and barriers are slow.
+function speed(t, c, k) return t.subgroup <= 8 and 0.25 or 1 end
 */
 /* f32.glsl - dot products of units in f32. A chunk of the activations stands in shared memory, quads of neighbouring units side
  * by side so that neighbouring lanes read neighbouring words. */
