@@ -13,6 +13,8 @@ need() { # PACKAGE FILE...: the package is there when one of the files is
 }
 lib='/usr/lib/*-linux-gnu'
 command -v cc >/dev/null 2>&1 && command -v ar >/dev/null 2>&1 || missing="$missing gcc libc6-dev"
+# Debian 12's shader compiler links statically only, with the C++ library
+need g++ '/usr/lib/gcc/*/*/libstdc++.a'
 need libc6-dev "$lib/libm.a" '/usr/include/*/stdio.h' /usr/include/stdio.h
 need pkg-config /usr/bin/pkg-config
 need libshaderc-dev /usr/include/shaderc/shaderc.h
