@@ -1,4 +1,5 @@
-/* lower_moe.c - mixture of experts: router, choice, products with the chosen experts' rows, weighted sum.
+/* lower_moe.c - mixture of experts: router, choice, products with the chosen experts' rows,
+ * weighted sum.
  *
  *   logits = router norm(x)                       matvec or matmul
  *   route  = the chosen experts and weights       topk            [row][n_used] (id, weight)
@@ -7,19 +8,28 @@
  *   each   = down hidden                          matvec_expert   [row][n_used][n_embd]
  *   out    = weighted sum + residual              combine
  *
- * A stack of experts is packed in parts of whole experts, each with its gate rows, then its up rows if both have one format. An
- * expert that is too large for a binding is cut by rows. */
+ * A stack of experts is packed in parts of whole experts, each with its gate rows, then its up rows
+ * if both have one format. An expert that is too large for a binding is cut by rows. */
 #include "lower.h"
 #include <string.h>
 
-enum { MAX_TILE = 8 }; /* rows that share loaded weights: more take registers and shared memory that the weak do not have */
+/* Rows that share loaded weights. More would take registers and shared memory that many lack. */
+enum { MAX_TILE = 8 };
 
 /* Rows row0 .. row0 + rows of experts e0 .. e0 + n - 1. */
-typedef struct { uint32_t buffer, e0, n, row0, rows; } ExpertPart;
-typedef struct { uint32_t n_part, rows; bool paired; ExpertPart *part; } ExpertStack;
-struct MoeWeights { ExpertStack gate, up, down; /* up is empty if gate holds both */ };
+typedef struct {
+    uint32_t buffer, e0, n, row0, rows;
+} ExpertPart;
+typedef struct {
+    uint32_t n_part, rows;
+    bool paired;
+    ExpertPart *part;
+} ExpertStack;
+struct MoeWeights {
+    ExpertStack gate, up, down; /* up is empty if gate holds both */
+};
 
-/* ---- weights ------------------------------------------------------------------------------------------------------- */
+/* ---- weights ---- */
 
 typedef struct {
     const Step *s;
@@ -38,7 +48,8 @@ static void part_extent(const Lower *l, const StackArgs *g, uint32_t *experts, u
     *rows = (uint32_t)t->ne[1];
     for (uint32_t n_parts = 1; n_parts <= n_expert; n_parts++) {
         *experts = (uint32_t)div_up(n_expert, n_parts);
-        if (format_layout(f, (uint64_t)*experts * *rows * stack_tensors(g), k, offset) <= limit) return;
+        if (format_layout(f, (uint64_t)*experts * *rows * stack_tensors(g), k, offset) <= limit)
+            return;
     }
     for (uint32_t pieces = 2; *rows > 16; pieces++) {
         *rows = (uint32_t)round_up(div_up(t->ne[1], pieces), 16);
@@ -67,12 +78,15 @@ static ExpertStack stack_make(Lower *l, const StackArgs *g) {
     uint32_t experts = 1, rows, all = (uint32_t)g->tensor[0]->ne[1], n_expert = g->s->moe.n_expert;
     part_extent(l, g, &experts, &rows);
     uint32_t n = (uint32_t)(div_up(n_expert, experts) * div_up(all, rows));
-    ExpertStack x = {.rows = all, .paired = g->tensor[1] != NULL, .part = ARENA_ARRAY(l->arena, ExpertPart, n)};
+    ExpertStack x = {
+        .rows = all, .paired = g->tensor[1] != NULL, .part = ARENA_ARRAY(l->arena, ExpertPart, n)};
     for (uint32_t e = 0; e < n_expert; e += experts)
         for (uint32_t row = 0; row < all; row += rows) {
             ExpertPart *q = &x.part[x.n_part];
-            *q = (ExpertPart){.e0 = e, .n = n_expert - e < experts ? n_expert - e : experts, .row0 = row,
-                              .rows = all - row < rows ? all - row : rows};
+            *q = (ExpertPart){.e0 = e,
+                .n = n_expert - e < experts ? n_expert - e : experts,
+                .row0 = row,
+                .rows = all - row < rows ? all - row : rows};
             part_make(l, g, q, op_name(l, g->s, g->what, x.n_part++, n));
         }
     return x;
@@ -80,9 +94,19 @@ static ExpertStack stack_make(Lower *l, const StackArgs *g) {
 
 /* The router as a step of its own. */
 static Step router_step(Lower *l, const Step *s) {
-    Step r = {.kind = STEP_LINEAR, .name = op_name(l, s, "router", 0, 1), .layer = s->layer, .in = s->in,
-              .residual = GRAPH_NONE, .out = GRAPH_NONE, .norm = s->norm, .eps = s->eps, .n_matrix = 1, .why = ""};
-    r.matrix[0] = (Matrix){.weight = s->moe.router, .format = format_by_gguf_type(s->moe.router->type), .rows = s->moe.n_expert};
+    Step r = {.kind = STEP_LINEAR,
+        .name = op_name(l, s, "router", 0, 1),
+        .layer = s->layer,
+        .in = s->in,
+        .residual = GRAPH_NONE,
+        .out = GRAPH_NONE,
+        .norm = s->norm,
+        .eps = s->eps,
+        .n_matrix = 1,
+        .why = ""};
+    r.matrix[0] = (Matrix){.weight = s->moe.router,
+        .format = format_by_gguf_type(s->moe.router->type),
+        .rows = s->moe.n_expert};
     return r;
 }
 
@@ -100,13 +124,13 @@ void moe_weights_make(Lower *l, uint32_t index, const Step *s) {
     w->down = stack_make(l, &(StackArgs){s, "down", {m->down, NULL}});
 }
 
-/* ---- operations ---------------------------------------------------------------------------------------------------- */
+/* ---- operations ---- */
 
 typedef struct {
     const Step *s;
-    uint32_t route, tiles;   /* buffers; tiles GRAPH_NONE for one row */
+    uint32_t route, tiles; /* buffers; tiles GRAPH_NONE for one row */
     uint32_t tile, n_tiles;
-    uint32_t norm_vector;    /* of the input of gate and up, or GRAPH_NONE */
+    uint32_t norm_vector; /* of the input of gate and up, or GRAPH_NONE */
 } Routing;
 
 static void expert_constants(PlanOp *o, const Routing *r, uint32_t m) {
@@ -130,7 +154,8 @@ static void lower_tiles(Lower *l, Routing *r) {
     if (r->tile == 1) return;
     r->n_tiles = pairs / r->tile + r->s->moe.n_expert;
     if (r->n_tiles > pairs) r->n_tiles = pairs;
-    r->tiles = buffer_add(l, BUFFER_VALUE, op_name(l, r->s, "tiles", 0, 1), r->s->layer, 4ull * r->n_tiles * (r->tile + 1));
+    r->tiles = buffer_add(l, BUFFER_VALUE, op_name(l, r->s, "tiles", 0, 1), r->s->layer,
+        4ull * r->n_tiles * (r->tile + 1));
     PlanOp *o = op_add(l, r->s, op_name(l, r->s, "tiles", 0, 1), "route_tiles");
     expert_constants(o, r, l->rows);
     kernel_op_uint(&o->op, "TILE", r->tile);
@@ -149,13 +174,15 @@ typedef struct {
 /* Of a part's experts only the chosen ones are read, each once for a tile. */
 static uint64_t part_bytes_read(const Lower *l, const Routing *r, const ExpertPart *q) {
     double tiles = (double)l->rows * r->s->moe.n_used / r->tile, share = tiles / r->s->moe.n_expert;
-    return (uint64_t)((double)l->p->buffer[q->buffer].bytes * (share < 1 || l->rows > 1 ? share : 1));
+    return (
+        uint64_t)((double)l->p->buffer[q->buffer].bytes * (share < 1 || l->rows > 1 ? share : 1));
 }
 
 static void lower_part(Lower *l, const Routing *r, const ExpertArgs *g, uint32_t index) {
     const ExpertPart *q = &g->stack->part[index];
     uint32_t norm = g->x_slots ? GRAPH_NONE : r->norm_vector;
-    PlanOp *o = op_add(l, r->s, op_name(l, r->s, g->what, index, g->stack->n_part), "matvec_expert");
+    PlanOp *o =
+        op_add(l, r->s, op_name(l, r->s, g->what, index, g->stack->n_part), "matvec_expert");
     matrix_constants(o, &l->p->buffer[q->buffer], q->rows);
     kernel_op_uint(&o->op, "E0", q->e0);
     kernel_op_uint(&o->op, "EXPERTS", q->n);
@@ -170,7 +197,8 @@ static void lower_part(Lower *l, const Routing *r, const ExpertArgs *g, uint32_t
     kernel_op_float(&o->op, "EPS", r->s->eps);
     op_in(l, o, "w", q->buffer);
     op_in(l, o, "x", g->x);
-    op_in(l, o, r->tiles == GRAPH_NONE ? "route" : "tiles", r->tiles == GRAPH_NONE ? r->route : r->tiles);
+    op_in(l, o, r->tiles == GRAPH_NONE ? "route" : "tiles",
+        r->tiles == GRAPH_NONE ? r->route : r->tiles);
     if (norm != GRAPH_NONE) op_in(l, o, "nw", norm);
     op_out(l, o, "y", g->y);
     o->op.bytes += part_bytes_read(l, r, q) - l->p->buffer[q->buffer].bytes;
@@ -207,7 +235,8 @@ static uint32_t lower_hidden(Lower *l, const Routing *r, const MoeWeights *w, ui
 static uint32_t lower_router(Lower *l, uint32_t index, const Step *s) {
     Step router = router_step(l, s);
     uint32_t first = l->p->n_ops;
-    uint32_t y = value_buffer(l, op_name(l, s, "logits", 0, 1), s->layer, (uint64_t)l->rows * s->moe.n_expert);
+    uint32_t y = value_buffer(
+        l, op_name(l, s, "logits", 0, 1), s->layer, (uint64_t)l->rows * s->moe.n_expert);
     lower_product(l, index, &router, y, s->moe.n_expert);
     for (uint32_t i = first; i < l->p->n_ops; i++) l->p->op[i].op.accuracy = ACCURACY_EXACT;
     return y;

@@ -19,8 +19,8 @@ local function subgroup(t)
   return t.caps.subgroup_arithmetic and known and parts and t.subgroup or nil
 end
 
--- Activations of a tile's rows are staged whole, or in the largest chunk that leaves room for the reductions; tiles leave room
--- for a second group.
+-- Activations of a tile's rows are staged whole, or in the largest chunk that leaves room for the
+-- reductions; tiles leave room for a second group.
 local function span(t, c, units, lanes, room)
   local bytes = c.TILE > 1 and t.shared_bytes > 32768 and t.shared_bytes // 2 or t.shared_bytes
   local most = (bytes - room) // (136 * c.TILE)
@@ -72,9 +72,10 @@ end
 */
 /* matvec_expert.comp - y = W_e x for pairs of a row and one of the experts e that it uses.
  *
- * A group takes a tile: up to TILE pairs of one expert, with the same weights. LANES invocations share NR rows of the expert's
- * matrix, each takes every LANES-th unit of 32 weights, which is loaded once for the whole tile. Tiles of an expert
- * that another part holds, and unused ones, end at once. */
+ * A group takes a tile: up to TILE pairs of one expert, with the same weights. LANES invocations
+ * share NR rows of the expert's matrix, each takes every LANES-th unit of 32 weights, which is
+ * loaded once for the whole tile. Tiles of an expert that another part holds, and unused ones, end
+ * at once. */
 #extension GL_EXT_control_flow_attributes : require
 layout(local_size_x = LOCAL) in;
 #include "lib/reduce.glsl"
@@ -113,16 +114,19 @@ vec4 x_quad(uint start, uint e) {
     return v;
 }
 
-/* Stages a chunk of the tile's rows, zeros for absent ones; returns this invocation's part of the sum of squares. */
+/* Stages a chunk of the tile's rows, zeros for absent ones; returns this invocation's part of the
+ * sum of squares. */
 float stage(uint id, uint tile, uint chunk) {
     float squares = 0.0;
     uint n = min(SPAN, UNITS - chunk * SPAN);
     for (uint slot = id; slot < CHUNK; slot += LOCAL) {
-        uint unit = slot % SPAN, pair = tile_pair(tile, slot / SPAN), e = 32u * (chunk * SPAN + unit);
+        uint unit = slot % SPAN, e = 32u * (chunk * SPAN + unit);
+        uint pair = tile_pair(tile, slot / SPAN);
         if (unit >= n) continue;
         uint start = (X_SLOTS == 1u ? pair : pair / N_USED) * X_STRIDE;
         vec4 v[8];
-        [[unroll]] for (uint j = 0u; j < 8u; j++) v[j] = pair == NONE ? vec4(0.0) : x_quad(start, e + 4u * j);
+        [[unroll]] for (uint j = 0u; j < 8u; j++)
+            v[j] = pair == NONE ? vec4(0.0) : x_quad(start, e + 4u * j);
 #ifdef BIND_nw
         [[unroll]] for (uint j = 0u; j < 8u; j++) {
             squares += dot(v[j], v[j]);
@@ -136,12 +140,14 @@ float stage(uint id, uint tile, uint chunk) {
 
 /* ---- rows ---- */
 
-/* Row of the part for output o of an expert, as gate (0) or up (1); those past the end repeat the last. */
+/* Row of the part for output o of an expert, as gate (0) or up (1); those past the end repeat the
+ * last. */
 uint row_of(uint expert, uint o, uint part) {
     return expert * (EPILOGUE == 1u ? 2u * ROWS : ROWS) + part * ROWS + min(o, ROWS - 1u);
 }
 
-/* Unit `at` of a chunk in each row of the team whose first output is o; lanes past the chunk repeat its last unit. */
+/* Unit `at` of a chunk in each row of the team whose first output is o; lanes past the chunk repeat
+ * its last unit. */
 void load(out FmtUnit w[NR], uint expert, uint o, uint chunk, uint at) {
     uint unit = min(chunk * SPAN + at, min(chunk * SPAN + SPAN, UNITS) - 1u);
     [[unroll]] for (uint r = 0u; r < NR; r++)
@@ -181,7 +187,8 @@ void main() {
             FmtUnit next[NR];
             bool last = s + 1u == STEPS;
             uint at = s * LANES + lane;
-            if (!last || chunk + 1u < CHUNKS) load(next, expert, o, last ? chunk + 1u : chunk, last ? lane : at + LANES);
+            if (!last || chunk + 1u < CHUNKS)
+                load(next, expert, o, last ? chunk + 1u : chunk, last ? lane : at + LANES);
             if (at < n) {
                 [[unroll]] for (uint j = 0u; j < TILE; j++) inner_dot(w, j * SPAN + at, acc[j]);
             }

@@ -5,14 +5,15 @@ function knobs(t, c) return { { LOCAL = 256 }, { LOCAL = 128 } } end
 function shared_bytes(t, c, k) return 4 * (c.N_EXPERT + k.LOCAL) end
 function groups(t, c, k) return c.N_EXPERT, 1, 1 end
 */
-// Pairs (row, slot) sorted by expert, in tiles of TILE pairs of one expert: one group per expert counts all pairs, then
-// writes its own in their order. A tile is its expert, then TILE pairs; absent pairs, and the experts of unused tiles, are
-// 0xffffffff.
+// Pairs (row, slot) sorted by expert, in tiles of TILE pairs of one expert: one group per expert
+// counts all pairs, then writes its own in their order. A tile is its expert, then TILE pairs;
+// absent pairs, and the experts of unused tiles, are 0xffffffff.
 layout(local_size_x = LOCAL) in;
 layout(std430, set = 0, binding = BIND_route) readonly buffer Route { uvec2 route[]; };
 layout(std430, set = 0, binding = BIND_tiles) writeonly buffer Tiles { uint tiles[]; };
 
-const uint PAIRS = M * N_USED, EACH = (PAIRS + LOCAL - 1u) / LOCAL; // pairs of an invocation, neighbours
+const uint PAIRS = M * N_USED;
+const uint EACH = (PAIRS + LOCAL - 1u) / LOCAL; // pairs of an invocation, neighbours
 const uint WORDS = TILE + 1u, NONE = 0xffffffffu;
 
 shared uint count[N_EXPERT], running[LOCAL];
@@ -32,7 +33,8 @@ uint sum_before(uint t, uint v) {
 }
 
 void main() {
-    uint t = gl_LocalInvocationID.x, expert = gl_WorkGroupID.x, from = t * EACH, to = min(from + EACH, PAIRS), own = 0u;
+    uint t = gl_LocalInvocationID.x, expert = gl_WorkGroupID.x;
+    uint from = t * EACH, to = min(from + EACH, PAIRS), own = 0u;
     for (uint e = t; e < N_EXPERT; e += LOCAL) count[e] = 0u;
     barrier();
     for (uint pair = from; pair < to; pair++) {
@@ -49,7 +51,8 @@ void main() {
             tiles[(first + at / TILE) * WORDS + 1u + at % TILE] = pair;
             at++;
         }
-    for (uint i = count[expert] + t; i < mine * TILE; i += LOCAL) tiles[(first + i / TILE) * WORDS + 1u + i % TILE] = NONE;
+    for (uint i = count[expert] + t; i < mine * TILE; i += LOCAL)
+        tiles[(first + i / TILE) * WORDS + 1u + i % TILE] = NONE;
     if (expert + 1u < N_EXPERT) return;
     for (uint i = (first + mine) * WORDS + t; i < TILES * WORDS; i += LOCAL) tiles[i] = NONE;
 }

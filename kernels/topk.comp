@@ -4,7 +4,9 @@ roles = { "x", "route" }
 function knobs(t, c)
     local list = {}
     for _, n in ipairs{ t.subgroup, 32, 128 } do
-        if t.caps.subgroup_arithmetic and n >= t.subgroup then list[#list + 1] = { LOCAL = n, SUBGROUP = t.subgroup } end
+        if t.caps.subgroup_arithmetic and n >= t.subgroup then
+            list[#list + 1] = { LOCAL = n, SUBGROUP = t.subgroup }
+        end
         if n >= 32 then list[#list + 1] = { LOCAL = n } end
     end
     return list
@@ -12,8 +14,9 @@ end
 function shared_bytes(t, c, k) return 4 * k.LOCAL // (k.SUBGROUP or 1) end
 function groups(t, c, k) return c.M, 1, 1 end
 */
-// A row's experts: softmax over N_EXPERT logits, the N_USED largest (the lowest id on ties) in falling order, their
-// weights normalised. One group per row; whatever the logits are, the ids are N_USED different experts.
+// A row's experts: softmax over N_EXPERT logits, the N_USED largest (the lowest id on ties) in
+// falling order, their weights normalised. One group per row; whatever the logits are, the ids are
+// N_USED different experts.
 #include "lib/reduce.glsl"
 layout(local_size_x = LOCAL) in;
 layout(std430, set = 0, binding = BIND_x) readonly buffer X { float x[]; };
@@ -31,14 +34,21 @@ float logit(uint i) {
 void main() {
     uint t = invocation(), row = gl_WorkGroupID.x, id[N_USED];
     float own[PER], chosen[N_USED], all = 0.0, kept = 0.0;
-    for (uint i = 0u; i < PER; i++) own[i] = t + i * LOCAL < N_EXPERT ? logit(row * N_EXPERT + t + i * LOCAL) : LEAST;
+    for (uint i = 0u; i < PER; i++) {
+        uint e = t + i * LOCAL;
+        own[i] = e < N_EXPERT ? logit(row * N_EXPERT + e) : LEAST;
+    }
     for (uint j = 0u; j < N_USED; j++) {
         uint best_id = N_EXPERT, last = max(j, 1u) - 1u;
         float best = LEAST;
         for (uint i = 0u; i < PER; i++) {
             uint e = t + i * LOCAL;
-            bool left = j == 0u || own[i] < chosen[last] || (own[i] == chosen[last] && e > id[last]);
-            if (e < N_EXPERT && left && (best_id == N_EXPERT || own[i] > best)) best = own[i], best_id = e;
+            bool tie = own[i] == chosen[last] && e > id[last];
+            bool left = j == 0u || own[i] < chosen[last] || tie;
+            if (e < N_EXPERT && left && (best_id == N_EXPERT || own[i] > best)) {
+                best = own[i];
+                best_id = e;
+            }
         }
         chosen[j] = group_max(best);
         id[j] = uint(-group_max(best == chosen[j] ? -float(best_id) : -float(N_EXPERT)));
@@ -52,5 +62,6 @@ void main() {
         kept += chosen[j];
     }
     if (t != 0u) return;
-    for (uint j = 0u; j < N_USED; j++) route[row * N_USED + j] = uvec2(id[j], floatBitsToUint(chosen[j] / max(kept, LEAST_SUM)));
+    for (uint j = 0u; j < N_USED; j++)
+        route[row * N_USED + j] = uvec2(id[j], floatBitsToUint(chosen[j] / max(kept, LEAST_SUM)));
 }
