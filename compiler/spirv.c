@@ -16,7 +16,7 @@
 #define QCC_SHADERC_VERSION "unknown"
 #endif
 
-enum { SPIRV_MAGIC = 0x07230203, CACHE_FORMAT = 1 };
+enum { SPIRV_MAGIC = 0x07230203, CACHE_FORMAT = 2 };
 
 /* ---- sources: embedded files, or those of a directory that overrides them ------------------------------------------ */
 
@@ -66,13 +66,14 @@ static shaderc_include_result *include_resolve(void *user, const char *requested
 }
 static void include_release(void *user, shaderc_include_result *r) { (void)user, (void)r; }
 
-/* SPIR-V 1.3 is what Vulkan 1.1 reads; newer devices get the version that newer extensions ask for. */
+/* SPIR-V 1.3 is what Vulkan 1.1 reads; newer devices get 1.5, which newer extensions ask for. Not 1.6: there some compilers state the
+ * workgroup's size by ids, and subgroup sizes may vary unasked. */
 static void options_set_target(shaderc_compile_options_t o, uint32_t api_version) {
     uint32_t minor = (api_version >> 12) & 0x3ff;
     shaderc_compile_options_set_target_env(o, shaderc_target_env_vulkan,
                                            minor >= 3 ? shaderc_env_version_vulkan_1_3
                                                       : shaderc_env_version_vulkan_1_1);
-    shaderc_compile_options_set_target_spirv(o, minor >= 3 ? shaderc_spirv_version_1_6
+    shaderc_compile_options_set_target_spirv(o, minor >= 3 ? shaderc_spirv_version_1_5
                                                            : shaderc_spirv_version_1_3);
 }
 

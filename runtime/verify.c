@@ -12,7 +12,8 @@
 typedef struct {
     double rel_rms, kl;
 } Tolerance;
-static const Tolerance exact = {1e-3, 1e-4}, reduced = {5e-2, 1e-2};
+/* Reduced: int8 activations cost up to 5.4e-2 and 1.1e-2 on the smallest models; a wrong kernel costs about 1. */
+static const Tolerance exact = {1e-3, 1e-4}, reduced = {1e-1, 5e-2};
 static const double clear_margin =
     0.01; /* between the reference's two best: there the first must agree */
 
