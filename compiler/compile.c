@@ -90,7 +90,7 @@ static Bytes check_vectors(Arena *a, const CompiledPlan *p, const CompileOptions
     uint8_t *blob = arena_alloc(a, bytes);
     Arena *scratch = arena_create();
     float *logits = ARENA_ARRAY(scratch, float, (size_t)n * m->n_vocab);
-    Reference *r = reference_create(scratch, p->program->graph, p->options.n_ctx < 64 ? p->options.n_ctx : 64, p->options.kv);
+    Reference *r = reference_create(scratch, p->program->graph, n, p->options.kv);
     reference_run(r, token, n, logits, false);
     memcpy(blob, &head, sizeof head);
     memcpy(blob + sizeof head, token, 4ull * n);
