@@ -20,12 +20,15 @@ function knobs(t, c)
     list[#list + 1] = { LOCAL = WM * WN * t.subgroup, SUBGROUP = t.subgroup, BM = BM, BN = BN, WM = WM, WN = WN, BU = BU,
                         DIGITS = digits }
   end
-  local function fills(BM, BN) return 4 * ((c.M + BM - 1) // BM) * ((c.ROWS + BN - 1) // BN) >= 3 * t.n_units end
-  if c.M > 64 and fills(128, 128) then add(128, 128, 2, 4, 2) add(128, 128, 2, 4, 1) end
-  if c.M > 64 and fills(128, 64) then add(128, 64, 4, 2, 1) end
-  if c.M > 32 and fills(64, 64) then add(64, 64, 2, 2, 2) end
-  if c.M > 32 then add(64, 32, 2, 2, 2) end
-  if c.M > 16 then add(32, 64, 1, 4, 2) end
+  -- Tiles large enough to pay for staging, but enough of them: `full` is their number per unit of the device.
+  local function fills(BM, BN, full)
+    return ((c.M + BM - 1) // BM) * ((c.ROWS + BN - 1) // BN) >= full * t.n_units
+  end
+  if c.M > 64 and fills(128, 256, 1.25) then add(128, 256, 2, 4, 1) end
+  if c.M > 64 and fills(128, 128, 0.75) then add(128, 128, 2, 4, 2) add(128, 128, 2, 4, 1) end
+  if c.M > 32 and fills(64, 128, 0.75) then add(64, 128, 2, 4, 2) end
+  if c.M > 32 and fills(64, 64, 1) then add(64, 64, 2, 2, 2) end
+  if c.M > 16 and fills(32, 64, 0.75) then add(32, 64, 1, 4, 2) end
   add(16, 64, 1, 4, 2)
   add(16, 32, 1, 2, 2)
   return list
@@ -41,8 +44,10 @@ function speed(t, c, k) return c.FAST == 1 and 8 or 5 end
 */
 /* matmul_coopmat.comp - M rows of activations times a matrix by 16 x 16 x 16 products of f16 numbers with f32 sums.
  *
- * Weights are decoded to f16. Activations are the sum of DIGITS f16 numbers: with two they keep 22 bits. While a step is
- * multiplied, the next one is already requested. Staged rows are padded by 16 bytes against bank conflicts. */
+ * Weights are decoded to f16. Activations are the sum of DIGITS f16 numbers: with two they keep 22 bits. A step is requested
+ * while others of the group still multiply the one before; requesting it earlier costs more in registers than it hides. Staged
+ * rows are padded by 16 bytes against bank conflicts. Every loop that indexes `acc` must unroll, or it goes to memory (a fifth of the
+ * speed): constant bounds in all loops inside. */
 #extension GL_EXT_control_flow_attributes : require
 #extension GL_KHR_memory_scope_semantics : require
 #extension GL_KHR_cooperative_matrix : require
@@ -135,12 +140,11 @@ void main() {
         acc[i] = coopmat<float, gl_ScopeSubgroup, 16, 16, gl_MatrixUseAccumulator>(0.0);
     vec4 x[2u * X_EACH];
     FmtUnit w[W_EACH];
-    request(id, m0, row0, 0u, x, w);
     for (uint step = 0u; step < STEPS; step++) {
+        request(id, m0, row0, step, x, w);
         barrier();
         stage(id, step, x, w);
         barrier();
-        if (step + 1u < STEPS) request(id, m0, row0, step + 1u, x, w);
         [[unroll]] for (uint k = 0u; k < 2u * BU; k++) {
             coopmat<float16_t, gl_ScopeSubgroup, 16, 16, gl_MatrixUseB> b[TN];
             [[unroll]] for (uint j = 0u; j < TN; j++)

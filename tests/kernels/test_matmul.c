@@ -92,6 +92,8 @@ int main(void) {
     uint32_t n_formats = 0, n_variants = sizeof variants / sizeof *variants;
     for (; formats[n_formats]; n_formats++) shape_run(&each_format, formats[n_formats], ACCURACY_EXACT);
     shape_run(&each_candidate, formats[n_formats - 1], ACCURACY_EXACT);
+    if (harness_target(h)->caps[CAP_COOPMAT])
+        for (uint32_t i = 0; i < n_formats; i++) shape_run(&each_candidate, formats[i], ACCURACY_FAST);
     for (uint32_t i = 0; i < n_variants; i++) {
         uint32_t f = 5 * i;
         while (variants[i].k % formats[f % n_formats]->block_n) f++;
