@@ -7,7 +7,7 @@ local function region(c)
 end
 function scratch_words(c)
     local r = region(c)
-    return 800 + 3 * 1024 + 3 * ((c.N_VOCAB + r - 1) // r * r)
+    return 800 + 3 * 1024 + 512 + 3 * ((c.N_VOCAB + r - 1) // r * r)
 end
 function knobs(t, c)
     local list = {}

@@ -33,17 +33,18 @@ void main() {
     float deepest = min_p_on() && !top_p_on() ? -log(min(uintBitsToFloat(step_word[STEP_MIN_P]), 1.0)) : FAR;
 
     const uint PER = REGION / LOCAL;
-    uint key[PER], count = 0u, begin = first + t * PER;
+    float inverse_temperature = 1.0 / sample_temperature();
+    uint key[PER], begin = first + t * PER;
+    uvec3 own = uvec3(0u), total; // count, mass at the temperature
     bool take[PER];
     for (uint i = 0u; i < PER; i++) {
         key[i] = begin + i < N_VOCAB ? scratch[AT_KEY + begin + i] : 0u;
         float d = key_distance(key[i], largest);
         uint b = distance_bin(d);
         take[i] = begin + i < N_VOCAB && ((b <= limit && (d <= deepest || b == k.bin)) || b == extra);
-        count += take[i] ? 1u : 0u;
+        if (take[i]) own += uvec3(1u, mass_of(d * inverse_temperature));
     }
-    uvec3 total;
-    uint to = first + group_scan(uvec3(count, 0u, 0u), total).x;
+    uint to = first + group_scan(own, total).x;
     for (uint i = 0u; i < PER; i++)
         if (take[i]) {
             scratch[AT_LIST_KEY + to] = key[i];
@@ -52,6 +53,8 @@ void main() {
         }
     if (t == 0u) {
         scratch[AT_COUNT + gl_WorkGroupID.x] = total.x;
+        scratch[AT_SUM + 2u * gl_WorkGroupID.x] = total.y;
+        scratch[AT_SUM + 2u * gl_WorkGroupID.x + 1u] = total.z;
         if (gl_WorkGroupID.x == 0u) {
             scratch[AT_FOUND] = k.bin;
             for (uint i = 0u; i < 3u; i++) {

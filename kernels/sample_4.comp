@@ -40,7 +40,7 @@ void list_open() {
 }
 uint list_size() { return listed_before[REGIONS]; }
 
-// Region of entry i: the last one that begins at or before it.
+// Entry i stands in region r, the last one that begins at or before it. Entries are visited in ascending order: `list_slot` moves on.
 uint list_region(uint i) {
     uint low = 0u, high = REGIONS;
     while (high - low > 1u) {
@@ -50,8 +50,8 @@ uint list_region(uint i) {
     }
     return low;
 }
-uint list_slot(uint i) {
-    uint r = list_region(i);
+uint list_slot(uint i, inout uint r) {
+    while (listed_before[r + 1u] <= i) r++;
     return r * REGION + i - listed_before[r];
 }
 
@@ -66,20 +66,44 @@ bool within(Limit l, uint bin, uint key, uint id) {
 
 uvec2 weight(bool by_mass, float d) { return by_mass ? mass_of(d) : uvec2(1u, 0u); }
 
-// One digit of the search: of the entries of the bin (within `outer`) whose key matches `prefix` under `mask`, sums of weights per
-// value of the 8 bits at `shift`. Takes the digit where the sum from the top reaches `want`; `want` becomes what is left.
-uint digit_find(Limit outer, uint bin, bool by_mass, uint largest, uint prefix, uint mask, uint shift, inout uvec2 want) {
+// Lists the slots of those entries of a bin that are within `outer`, in order; returns how many. Their keys are not needed any more
+// at the places where the first stage left them, so the list stands there.
+layout(std430, set = 0, binding = BIND_scratch) coherent buffer Shortlist { uint shortlist[]; };
+
+uint shortlist_fill(Limit outer, uint bin, uint largest) {
+    uint t = invocation(), per = (list_size() + LOCAL - 1u) / LOCAL;
+    uint begin = min(t * per, list_size()), end = min(begin + per, list_size()), first = list_region(begin), r = first;
+    uvec3 own = uvec3(0u), total;
+    for (uint i = begin; i < end; i++) {
+        uint slot = list_slot(i, r), key = scratch[AT_LIST_KEY + slot];
+        if (distance_bin(key_distance(key, largest)) == bin && within(outer, bin, key, scratch[AT_LIST_ID + slot])) own.x++;
+    }
+    uint to = AT_KEY + group_scan(own, total).x;
+    r = first;
+    for (uint i = begin; i < end && own.x > 0u; i++) {
+        uint slot = list_slot(i, r), key = scratch[AT_LIST_KEY + slot];
+        if (distance_bin(key_distance(key, largest)) != bin || !within(outer, bin, key, scratch[AT_LIST_ID + slot])) continue;
+        shortlist[to++] = slot;
+        own.x--;
+    }
+    memoryBarrierBuffer();
+    barrier();
+    return total.x;
+}
+
+// One digit of the search: of the n listed entries whose key matches `prefix` under `mask`, sums of weights per value of the 8
+// bits at `shift`. Takes the digit where the sum from the top reaches `want`; `want` becomes what is left.
+uint digit_find(uint n, bool by_mass, uint largest, uint prefix, uint mask, uint shift, inout uvec2 want) {
     uint t = invocation();
     for (uint i = t; i < 256u; i += LOCAL) {
         digit_x[i] = 0u;
         digit_y[i] = 0u;
     }
     barrier();
-    for (uint i = t; i < list_size(); i += LOCAL) {
-        uint slot = list_slot(i), key = scratch[AT_LIST_KEY + slot];
-        float d = key_distance(key, largest);
-        if ((key & mask) != prefix || distance_bin(d) != bin || !within(outer, bin, key, scratch[AT_LIST_ID + slot])) continue;
-        uvec2 w = weight(by_mass, d);
+    for (uint i = t; i < n; i += LOCAL) {
+        uint key = scratch[AT_LIST_KEY + shortlist[AT_KEY + i]];
+        if ((key & mask) != prefix) continue;
+        uvec2 w = weight(by_mass, key_distance(key, largest));
         atomicAdd(digit_x[key >> shift & 255u], w.x);
         if (w.y != 0u) atomicAdd(digit_y[key >> shift & 255u], w.y);
     }
@@ -107,23 +131,17 @@ uint digit_find(Limit outer, uint bin, bool by_mass, uint largest, uint prefix, 
     return digit;
 }
 
-// Id of the n-th entry (from 1) with this key, within `outer`.
-uint tie_find(Limit outer, uint bin, uint key, uint n) {
-    uint t = invocation(), per = (list_size() + LOCAL - 1u) / LOCAL, own = 0u;
-    uint begin = min(t * per, list_size()), end = min(begin + per, list_size());
-    for (uint i = begin; i < end; i++) {
-        uint slot = list_slot(i);
-        if (scratch[AT_LIST_KEY + slot] == key && within(outer, bin, key, scratch[AT_LIST_ID + slot])) own++;
-    }
-    uvec3 total;
-    uint before = group_scan(uvec3(own, 0u, 0u), total).x;
-    if (t == 0u) picked[0] = 0xffffffffu;
-    barrier();
-    for (uint i = begin; i < end && before < n && before + own >= n; i++) {
-        uint slot = list_slot(i), id = scratch[AT_LIST_ID + slot];
-        if (scratch[AT_LIST_KEY + slot] != key || !within(outer, bin, key, id)) continue;
-        own--;
-        if (++before == n) picked[0] = id;
+// Id of the wanted one (from 1) of the n listed entries that have this key.
+uint tie_find(uint n, uint key, uint wanted) {
+    uint t = invocation(), per = (n + LOCAL - 1u) / LOCAL, begin = min(t * per, n), end = min(begin + per, n);
+    uvec3 own = uvec3(0u), total;
+    for (uint i = begin; i < end; i++)
+        if (scratch[AT_LIST_KEY + shortlist[AT_KEY + i]] == key) own.x++;
+    uint before = group_scan(own, total).x;
+    bool here = before < wanted && before + own.x >= wanted;
+    for (uint i = begin; i < end && here; i++) {
+        uint slot = shortlist[AT_KEY + i];
+        if (scratch[AT_LIST_KEY + slot] == key && ++before == wanted) picked[0] = scratch[AT_LIST_ID + slot];
     }
     barrier();
     uint id = picked[0];
@@ -133,9 +151,9 @@ uint tie_find(Limit outer, uint bin, uint key, uint n) {
 
 // The limit in `bin` where the sum of weights reaches `want` (it does).
 Limit limit_find(Limit outer, uint bin, bool by_mass, uint largest, uvec2 want) {
-    uint prefix = 0u, mask = 0u;
+    uint prefix = 0u, mask = 0u, listed = shortlist_fill(outer, bin, largest);
     for (uint shift = 24u;; shift -= 8u) {
-        prefix |= digit_find(outer, bin, by_mass, largest, prefix, mask, shift, want) << shift;
+        prefix |= digit_find(listed, by_mass, largest, prefix, mask, shift, want) << shift;
         mask |= 255u << shift;
         if (shift == 0u) break;
     }
@@ -145,14 +163,15 @@ Limit limit_find(Limit outer, uint bin, bool by_mass, uint largest, uvec2 want) 
         umulExtended(n + bit - 1u, w, sum.y, sum.x);
         if (wide_less(sum, want)) n += bit;
     }
-    return Limit(bin, prefix, tie_find(outer, bin, prefix, n));
+    return Limit(bin, prefix, tie_find(listed, prefix, n));
 }
 
 // Sum of masses of the entries of a bin within the limit, in halves.
 uvec2 mass_within(Limit l, uint largest) {
     uvec3 sum = uvec3(0u), total;
+    uint r = list_region(invocation());
     for (uint i = invocation(); i < list_size(); i += LOCAL) {
-        uint slot = list_slot(i), key = scratch[AT_LIST_KEY + slot];
+        uint slot = list_slot(i, r), key = scratch[AT_LIST_KEY + slot];
         float d = key_distance(key, largest);
         if (distance_bin(d) == l.bin && within(l, l.bin, key, scratch[AT_LIST_ID + slot])) sum.xy += mass_of(d);
     }
@@ -185,9 +204,9 @@ uvec2 wide_scale(uvec2 a, uvec2 b) {
     return wide_add(wide_add(uvec2(h1, 0u), uvec2(h2, 0u)), wide_add(uvec2(l3, h3), uvec2(middle.y, 0u)));
 }
 
-// Mass of entry i at the temperature; 0 if it does not survive.
-uvec2 drawn_mass(uint i, uint largest, Limit k, Limit p, float deepest, float inverse_temperature) {
-    uint slot = list_slot(i), key = scratch[AT_LIST_KEY + slot];
+// Mass of an entry at the temperature; 0 if it does not survive.
+uvec2 drawn_mass(uint slot, uint largest, Limit k, Limit p, float deepest, float inverse_temperature) {
+    uint key = scratch[AT_LIST_KEY + slot];
     float d = key_distance(key, largest);
     uint bin = distance_bin(d);
     if (d > deepest || bin > min(k.bin, p.bin)) return uvec2(0u);
@@ -198,37 +217,58 @@ uvec2 drawn_mass(uint i, uint largest, Limit k, Limit p, float deepest, float in
     return mass_of(d * inverse_temperature);
 }
 
-// Narrows the list to the entry at the random point: each round, every invocation takes an equal piece.
-uint draw(uint largest, Limit k, Limit p, uint position) {
-    float deepest = min_p_on() ? -log(min(uintBitsToFloat(step_word[STEP_MIN_P]), 1.0)) : FAR;
-    float inverse_temperature = 1.0 / sample_temperature();
-    uint t = invocation(), begin = 0u, end = list_size();
-    uvec2 point = uvec2(0u);
-    for (bool drawn = false; end - begin > 1u || !drawn; drawn = true) {
-        uint per = (end - begin + LOCAL - 1u) / LOCAL;
-        uint from = min(begin + t * per, end), to = min(from + per, end);
-        uvec3 own = uvec3(0u), total;
-        for (uint i = from; i < to; i++) own.xy += drawn_mass(i, largest, k, p, deepest, inverse_temperature);
-        uvec3 before = group_scan(own, total);
-        if (!drawn) {
+// Entries (or regions) [begin, end), of which one is drawn, and where: the point, below the sum of their masses.
+struct Drawing { uint begin, end; uvec2 point; };
+
+struct Filter { uint largest; Limit k, p; float deepest, inverse_temperature; };
+
+uvec2 piece_mass(uint from, uint to, bool regions, Filter f) {
+    uvec2 sum = uvec2(0u);
+    uint r = regions ? 0u : list_region(from);
+    for (uint i = from; i < to; i++)
+        sum += regions ? uvec2(scratch[AT_SUM + 2u * i], scratch[AT_SUM + 2u * i + 1u])
+                       : drawn_mass(list_slot(i, r), f.largest, f.k, f.p, f.deepest, f.inverse_temperature);
+    return sum;
+}
+
+// Narrows down to one: each round, every invocation takes an equal piece, and the one that holds the point goes on.
+Drawing drawing_narrow(Drawing d, bool regions, bool has_point, uint position, Filter f) {
+    while (d.end - d.begin > 1u || !has_point) {
+        uint per = (d.end - d.begin + LOCAL - 1u) / LOCAL;
+        uint from = min(d.begin + invocation() * per, d.end), to = min(from + per, d.end);
+        uvec3 own = uvec3(piece_mass(from, to, regions, f), 0u), total, before = group_scan(own, total);
+        if (!has_point) {
             uvec4 random = philox(uvec4(position, 0u, 0u, 0u), uvec2(step_word[STEP_SEED_LO], step_word[STEP_SEED_HI]));
-            point = wide_scale(random.xy, wide_mass(total.xy));
+            d.point = wide_scale(random.xy, wide_mass(total.xy));
+            has_point = true;
         }
         uvec2 low = wide_mass(before.xy), high = wide_mass(before.xy + own.xy);
-        if (!wide_less(point, low) && wide_less(point, high)) {
-            uvec2 left = wide_sub(point, low);
+        if (!wide_less(d.point, low) && wide_less(d.point, high)) {
+            uvec2 left = wide_sub(d.point, low);
             picked[0] = from;
             picked[1] = to;
             picked[2] = left.x;
             picked[3] = left.y;
         }
         barrier();
-        begin = picked[0];
-        end = picked[1];
-        point = uvec2(picked[2], picked[3]);
+        d = Drawing(picked[0], picked[1], uvec2(picked[2], picked[3]));
         barrier();
     }
-    return scratch[AT_LIST_ID + list_slot(begin)];
+    return d;
+}
+
+uint draw(uint largest, Limit k, Limit p, uint position) {
+    float deepest = min_p_on() ? -log(min(uintBitsToFloat(step_word[STEP_MIN_P]), 1.0)) : FAR;
+    Filter f = Filter(largest, k, p, deepest, 1.0 / sample_temperature());
+    Drawing d = Drawing(0u, list_size(), uvec2(0u));
+    bool all = k.bin == BINS && p.bin == BINS; // what is listed survives: the regions' sums are known
+    if (all) {
+        d = drawing_narrow(Drawing(0u, REGIONS, uvec2(0u)), true, false, position, f);
+        d = Drawing(listed_before[d.begin], listed_before[d.begin + 1u], d.point);
+    }
+    d = drawing_narrow(d, false, all, position, f);
+    uint r = list_region(d.begin);
+    return scratch[AT_LIST_ID + list_slot(d.begin, r)];
 }
 
 uint choose(uint largest, uint position) {

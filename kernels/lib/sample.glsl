@@ -34,7 +34,8 @@ const uint AT_FOUND = 0u;                 /* what sample_3 tells sample_4 */
 const uint AT_BEST = 32u;                 /* [256][2] key, id: the best of a region */
 const uint AT_COUNT = 544u;               /* [256] survivors of a region */
 const uint AT_BINS = 800u;                /* [3][BINS] count, low and high halves of the mass */
-const uint AT_KEY = AT_BINS + 3u * BINS;  /* [REGIONS * REGION] */
+const uint AT_SUM = AT_BINS + 3u * BINS;  /* [256][2] mass of the survivors of a region, at the temperature */
+const uint AT_KEY = AT_SUM + 512u;        /* [REGIONS * REGION] */
 const uint AT_LIST_KEY = AT_KEY + REGIONS * REGION;
 const uint AT_LIST_ID = AT_LIST_KEY + REGIONS * REGION;
 
