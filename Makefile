@@ -2,7 +2,7 @@
 # make test     everything that needs no GPU; DRIVER=swiftshader for the other software driver; JOBS, CHECK=1 as for check
 # make check    the quick part of the tests
 # make          build qcc         make bench          speed of the example model on the local device
-# make static   one portable qcc  make bench-kernels  speed of every kernel
+# make static   one portable qcc
 # make install  PREFIX=/usr/local make clean
 
 CC      ?= cc
@@ -32,7 +32,7 @@ runtime_obj  := $(runtime_src:%.c=$(BUILD)/%.o)
 Q := $(if $(V),,@)
 say = $(if $(V),,@echo '  $(1)')
 
-.PHONY: all deps demo test check bench bench-kernels static install clean
+.PHONY: all deps demo test check bench static install clean
 .DELETE_ON_ERROR:
 all: $(BUILD)/qcc
 
@@ -103,8 +103,6 @@ check: deps
 
 bench: all
 	@sh tests/bench.sh $(BUILD)/qcc
-bench-kernels: $(BUILD)/tests/bench_kernels
-	@$(BUILD)/tests/bench_kernels
 
 # tests: one program per file, linked with the part of qcc (and of the runtime) that it uses
 $(BUILD)/librt-test.a: $(runtime_src)

@@ -4,7 +4,7 @@ set -e
 qcc=$1
 dir=$(dirname "$0")
 out=${OUT:-$(dirname "$qcc")/tiny-stories}
-prompt='Once upon a time there was a little'
+prompt='Once upon a time'
 
 echo "\$ qcc examples/tiny-stories-3m-q4_k_m.gguf -o $out"
 "$qcc" "$dir/tiny-stories-3m-q4_k_m.gguf" -o "$out"
