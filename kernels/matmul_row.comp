@@ -84,10 +84,9 @@ void main() {
             }
         }
     }
-    [[dont_unroll]] for (uint m = 0u; m < TM; m++)
-        [[unroll]] for (uint r = 0u; r < NR; r++) {
-            float v = 0.0; /* acc[r][m], without an array in memory */
-            [[unroll]] for (uint i = 0u; i < TM; i++) v = i == m ? acc[r][i] : v;
-            finish(m0 + m, row0 + r * LOCAL, v);
-        }
+    [[dont_unroll]] for (uint i = 0u; i < NR * TM; i++) {
+        float v = 0.0; /* acc[i / TM][i % TM], without an array in memory */
+        [[unroll]] for (uint n = 0u; n < NR * TM; n++) v = n == i ? acc[n / TM][n % TM] : v;
+        finish(m0 + i % TM, row0 + i / TM * LOCAL, v);
+    }
 }

@@ -2,8 +2,11 @@
  *
  * Functions contain barriers; integer sums, so the order does not matter. Shared memory: 12 * LOCAL bytes, with SUBGROUP
  * 12 * LOCAL / SUBGROUP. */
+#extension GL_EXT_control_flow_attributes : require
 #ifdef SUBGROUP
 const uint SCAN_PARTS = LOCAL / SUBGROUP;
+/* Parts at a time: code is expensive where a subgroup is a vector of a processor. */
+const uint SCAN_STEP = SUBGROUP <= 8u ? 1u : min(8u, SCAN_PARTS);
 #else
 const uint SCAN_PARTS = LOCAL;
 #endif
@@ -24,11 +27,12 @@ uvec3 group_scan(uvec3 v, out uvec3 total) {
     if (gl_SubgroupInvocationID == SUBGROUP - 1u) scan_put(gl_SubgroupID, before + v);
     barrier();
     total = uvec3(0u);
-    for (uint i = 0u; i < SCAN_PARTS; i++) {
-        uvec3 s = scan_at(i);
-        if (i < gl_SubgroupID) before += s;
-        total += s;
-    }
+    [[dont_unroll]] for (uint i = 0u; i < SCAN_PARTS; i += SCAN_STEP)
+        [[unroll]] for (uint j = i; j < i + SCAN_STEP; j++) {
+            uvec3 s = scan_at(j);
+            if (j < gl_SubgroupID) before += s;
+            total += s;
+        }
     return before;
 #else
     uint id = invocation();
@@ -55,7 +59,8 @@ uvec2 group_best(uvec2 v) {
     if (gl_SubgroupInvocationID == 0u) scan_put(gl_SubgroupID, uvec3(x, y, 0u));
     barrier();
     uvec2 best = scan_at(0u).xy;
-    for (uint i = 1u; i < SCAN_PARTS; i++) best = scan_better(best, scan_at(i).xy);
+    [[dont_unroll]] for (uint i = 0u; i < SCAN_PARTS; i += SCAN_STEP)
+        [[unroll]] for (uint j = i; j < i + SCAN_STEP; j++) best = scan_better(best, scan_at(j).xy);
     return best;
 #else
     uint id = invocation();
