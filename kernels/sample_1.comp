@@ -10,10 +10,8 @@ function scratch_words(c)
     return 800 + 3 * 1024 + 512 + 3 * ((c.N_VOCAB + r - 1) // r * r)
 end
 function knobs(t, c)
-    local list = {}
-    for _, n in ipairs { 256, 128 } do
-        if t.caps.subgroup_arithmetic and t.subgroup <= n then list[#list + 1] = { LOCAL = n, SUBGROUP = t.subgroup } end
-    end
+    local list, n = {}, t.max_invocations >= 256 and 256 or 128
+    if t.caps.subgroup_arithmetic and t.subgroup <= n then list[1] = { LOCAL = n, SUBGROUP = t.subgroup } end
     list[#list + 1] = { LOCAL = 128 }
     return list
 end

@@ -5,10 +5,8 @@ local function region(c)
     return c.N_VOCAB <= 65536 and 256 or c.N_VOCAB <= 131072 and 512 or c.N_VOCAB <= 262144 and 1024 or 2048
 end
 function knobs(t, c)
-    local list = {}
-    for _, n in ipairs { 256, 128 } do
-        if t.caps.subgroup_arithmetic and t.subgroup <= n then list[#list + 1] = { LOCAL = n, SUBGROUP = t.subgroup } end
-    end
+    local list, n = {}, t.max_invocations >= 256 and 256 or 128
+    if t.caps.subgroup_arithmetic and t.subgroup <= n then list[1] = { LOCAL = n, SUBGROUP = t.subgroup } end
     list[#list + 1] = { LOCAL = 128 }
     return list
 end

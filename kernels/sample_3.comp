@@ -5,10 +5,8 @@ local function region(c)
     return c.N_VOCAB <= 65536 and 256 or c.N_VOCAB <= 131072 and 512 or c.N_VOCAB <= 262144 and 1024 or 2048
 end
 function knobs(t, c)
-    local list = {}
-    for _, n in ipairs { 256, 128 } do
-        if t.caps.subgroup_arithmetic and t.subgroup <= n then list[#list + 1] = { LOCAL = n, SUBGROUP = t.subgroup } end
-    end
+    local list, n = {}, t.max_invocations >= 256 and 256 or 128
+    if t.caps.subgroup_arithmetic and t.subgroup <= n then list[1] = { LOCAL = n, SUBGROUP = t.subgroup } end
     list[#list + 1] = { LOCAL = 128 }
     return list
 end
@@ -24,10 +22,18 @@ layout(local_size_x = LOCAL) in;
 void main() {
     if (sample_greedy()) return;
     uint t = invocation(), largest = best_of_all().x, first = gl_WorkGroupID.x * REGION;
-    BinFound k = bin_find(uvec2(step_word[STEP_TOP_K], 0u), false);
-    if (!top_k_on()) k = bin_find(uvec2(0xffffffffu), true); // no limit; k.before is the sum of all
-    uint limit = k.bin;
-    if (top_p_on()) limit = min(limit, bin_find(wide_top_p(wide_mass(k.before.yz + k.at.yz)), true).bin);
+    BinFound k = BinFound(BINS, uvec3(0u), uvec3(0u));
+    uint limit = BINS;
+    uvec2 want = uvec2(0xffffffffu); // never reached: finds the sum of all
+    for (uint pass = 0u; pass < 2u; pass++) { // top-k, then top-p
+        bool by_mass = pass == 1u || !top_k_on();
+        if (pass == 1u && !top_p_on()) break;
+        if (pass == 1u) want = wide_top_p(wide_mass(k.before.yz + k.at.yz));
+        else if (!by_mass) want = uvec2(step_word[STEP_TOP_K], 0u);
+        BinFound f = bin_find(want, by_mass);
+        if (pass == 0u) k = f;
+        limit = min(limit, f.bin);
+    }
     // The exact mass of the k largest is needed for top-p: then the bin that top-k cuts must be listed, unless it weighs nothing.
     uint extra = top_p_on() && k.bin < BINS && k.at.yz != uvec2(0u) ? k.bin : BINS;
     float deepest = min_p_on() && !top_p_on() ? -log(min(uintBitsToFloat(step_word[STEP_MIN_P]), 1.0)) : FAR;

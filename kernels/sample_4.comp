@@ -2,9 +2,8 @@
 op = "sample_4"
 roles = { "step", "tokens", "ring", "logits", "scratch" }
 function knobs(t, c)
-    local list, sg = {}, t.caps.subgroup_arithmetic and t.subgroup
-    if sg and c.N_VOCAB > 4096 then list[1] = { LOCAL = 1024, SUBGROUP = sg } end
-    if sg and sg <= 256 then list[#list + 1] = { LOCAL = 256, SUBGROUP = sg } end
+    local list, n = {}, t.max_invocations >= 256 and 256 or 128
+    if t.caps.subgroup_arithmetic and t.subgroup <= n then list[1] = { LOCAL = n, SUBGROUP = t.subgroup } end
     list[#list + 1] = { LOCAL = 128 }
     return list
 end
@@ -231,9 +230,19 @@ uvec2 piece_mass(uint from, uint to, bool regions, Filter f) {
     return sum;
 }
 
-// Narrows down to one: each round, every invocation takes an equal piece, and the one that holds the point goes on.
-Drawing drawing_narrow(Drawing d, bool regions, bool has_point, uint position, Filter f) {
-    while (d.end - d.begin > 1u || !has_point) {
+// Narrows down to one entry: each round, every invocation takes an equal piece, and the one that holds the random point goes on.
+// Where all that is listed survives, the regions' sums are known: the first rounds narrow down to a region.
+uint draw(uint largest, Limit k, Limit p, uint position) {
+    float deepest = min_p_on() ? -log(min(uintBitsToFloat(step_word[STEP_MIN_P]), 1.0)) : FAR;
+    Filter f = Filter(largest, k, p, deepest, 1.0 / sample_temperature());
+    bool regions = k.bin == BINS && p.bin == BINS, has_point = false;
+    Drawing d = Drawing(0u, regions ? REGIONS : list_size(), uvec2(0u));
+    while (true) {
+        if (has_point && regions && d.end - d.begin == 1u) {
+            regions = false;
+            d = Drawing(listed_before[d.begin], listed_before[d.begin + 1u], d.point);
+        }
+        if (has_point && d.end - d.begin == 1u) break;
         uint per = (d.end - d.begin + LOCAL - 1u) / LOCAL;
         uint from = min(d.begin + invocation() * per, d.end), to = min(from + per, d.end);
         uvec3 own = uvec3(piece_mass(from, to, regions, f), 0u), total, before = group_scan(own, total);
@@ -254,19 +263,6 @@ Drawing drawing_narrow(Drawing d, bool regions, bool has_point, uint position, F
         d = Drawing(picked[0], picked[1], uvec2(picked[2], picked[3]));
         barrier();
     }
-    return d;
-}
-
-uint draw(uint largest, Limit k, Limit p, uint position) {
-    float deepest = min_p_on() ? -log(min(uintBitsToFloat(step_word[STEP_MIN_P]), 1.0)) : FAR;
-    Filter f = Filter(largest, k, p, deepest, 1.0 / sample_temperature());
-    Drawing d = Drawing(0u, list_size(), uvec2(0u));
-    bool all = k.bin == BINS && p.bin == BINS; // what is listed survives: the regions' sums are known
-    if (all) {
-        d = drawing_narrow(Drawing(0u, REGIONS, uvec2(0u)), true, false, position, f);
-        d = Drawing(listed_before[d.begin], listed_before[d.begin + 1u], d.point);
-    }
-    d = drawing_narrow(d, false, all, position, f);
     uint r = list_region(d.begin);
     return scratch[AT_LIST_ID + list_slot(d.begin, r)];
 }
@@ -275,26 +271,36 @@ uint choose(uint largest, uint position) {
     list_open();
     BinFound found = BinFound(scratch[AT_FOUND], uvec3(scratch[AT_FOUND + 1u], scratch[AT_FOUND + 2u], scratch[AT_FOUND + 3u]),
                               uvec3(scratch[AT_FOUND + 4u], scratch[AT_FOUND + 5u], scratch[AT_FOUND + 6u]));
-    bool listed = scratch[AT_FOUND + 7u] != 0u;
     Limit k = NO_LIMIT, p = NO_LIMIT;
     uvec2 k_mass = found.before.yz + found.at.yz;
-    if (found.bin < BINS) {
-        k = Limit(found.bin, 0u, 0xffffffffu);
-        uint left = step_word[STEP_TOP_K] - found.before.x;
-        if (listed && left < found.at.x) {
-            k = limit_find(NO_LIMIT, found.bin, false, largest, uvec2(left, 0u));
+    for (uint pass = 0u; pass < 2u; pass++) { // top-k, then top-p
+        bool by_mass = pass == 1u, cut;
+        uint bin = found.bin;
+        uvec2 want;
+        if (by_mass) {
+            cut = top_p_on();
+            if (cut) {
+                uvec2 before = wide_mass(found.before.yz);
+                want = wide_top_p(wide_mass(k_mass));
+                if (found.bin == BINS || !wide_less(before, want)) {
+                    BinFound f = bin_find(want, true);
+                    bin = f.bin;
+                    before = wide_mass(f.before.yz);
+                }
+                want = wide_sub(want, before);
+            }
+        } else {
+            want = uvec2(step_word[STEP_TOP_K] - found.before.x, 0u);
+            if (bin < BINS) k = Limit(bin, 0u, 0xffffffffu);
+            cut = bin < BINS && scratch[AT_FOUND + 7u] != 0u && want.x < found.at.x;
+        }
+        if (!cut) continue;
+        Limit l = limit_find(k, bin, by_mass, largest, want);
+        if (by_mass) p = l;
+        else {
+            k = l;
             if (top_p_on()) k_mass = found.before.yz + mass_within(k, largest);
         }
-    }
-    if (top_p_on()) {
-        uvec2 want = wide_top_p(wide_mass(k_mass)), before = wide_mass(found.before.yz);
-        uint bin = found.bin;
-        if (found.bin == BINS || !wide_less(before, want)) {
-            BinFound f = bin_find(want, true);
-            bin = f.bin;
-            before = wide_mass(f.before.yz);
-        }
-        p = limit_find(k, bin, true, largest, wide_sub(want, before));
     }
     return draw(largest, k, p, position);
 }

@@ -320,10 +320,9 @@ int main(void) {
     }
     test_distribution();
     test_random(32, 1, 66);
-    test_random(1000, 4, 44);
-    test_random(32001, 1, 24);
-    test_random(151936, 16, 6);
-    test_random(300000, 1, 3);
+    test_random(1001, 4, 44);
+    test_random(70000, 16, 18);
+    test_random(300000, 1, 4);
     arena_destroy(arena);
     return check_done();
 }
