@@ -98,6 +98,31 @@ uvec2 wide_top_p(uvec2 mass) {
     return r == uvec2(0u) ? uvec2(1u, 0u) : r;
 }
 
+/* ---- the draw ---- */
+
+/* Philox 4x32-10. */
+uvec4 philox(uvec4 c, uvec2 key) {
+    for (uint i = 0u; i < 10u; i++) {
+        uint h0, l0, h1, l1;
+        umulExtended(0xD2511F53u, c.x, h0, l0);
+        umulExtended(0xCD9E8D57u, c.z, h1, l1);
+        c = uvec4(h1 ^ c.y ^ key.x, l1, h0 ^ c.w ^ key.y, l0);
+        key += uvec2(0x9E3779B9u, 0xBB67AE85u);
+    }
+    return c;
+}
+
+/* High half of the product of two wide numbers: uniform in [0, b) for a uniform a. */
+uvec2 wide_scale(uvec2 a, uvec2 b) {
+    uint h0, l0, h1, l1, h2, l2, h3, l3;
+    umulExtended(a.x, b.x, h0, l0);
+    umulExtended(a.y, b.x, h1, l1);
+    umulExtended(a.x, b.y, h2, l2);
+    umulExtended(a.y, b.y, h3, l3);
+    uvec2 middle = wide_add(wide_add(uvec2(h0, 0u), uvec2(l1, 0u)), uvec2(l2, 0u));
+    return wide_add(wide_add(uvec2(h1, 0u), uvec2(h2, 0u)), wide_add(uvec2(l3, h3), uvec2(middle.y, 0u)));
+}
+
 /* The best of all regions: key and id. */
 uvec2 best_of_all() {
     uvec2 best = uvec2(0u, 0xffffffffu);
