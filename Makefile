@@ -1,6 +1,6 @@
 # make demo     install what is missing, build qcc, compile the example model for the local device, run it
-# make test     everything that needs no GPU; DRIVER=swiftshader for the other software driver; JOBS, CHECK=1 as for check
-# make check    the quick part of the tests
+# make test     everything that needs no GPU; DRIVER=swiftshader for the other software driver
+# make check    the quick part: unit tests and models end to end, without the kernel tests
 # make          build qcc         make bench          speed of the example model on the local device
 # make static   one portable qcc
 # make install  PREFIX=/usr/local make clean
