@@ -2,6 +2,7 @@
 # make test     everything that needs no GPU; DRIVER=swiftshader for the other software driver
 # make check    the quick part: unit tests and models end to end, without the kernel tests
 # make          build qcc         make bench          speed of the example model on the local device
+#                                 make bench-kernels  speed of the matrix kernels by weight format
 # make static   one portable qcc
 # make install  PREFIX=/usr/local make clean
 
@@ -27,12 +28,13 @@ embed_src    := $(sort $(wildcard compiler/arch/*.lua compiler/arch/*/*.lua comp
                 kernels/*/*.h templates/* runtime/*.c runtime/*.h))
 compiler_obj := $(compiler_src:%.c=$(BUILD)/%.o) $(BUILD)/formats.o $(BUILD)/embedded.o $(BUILD)/archive.o
 runtime_obj  := $(runtime_src:%.c=$(BUILD)/%.o)
+kernel_test_src := $(filter-out tests/kernels/test_% tests/kernels/bench_%,$(wildcard tests/kernels/*.c))
 
 # make V=1 shows the commands
 Q := $(if $(V),,@)
 say = $(if $(V),,@echo '  $(1)')
 
-.PHONY: all deps demo test check bench static install clean
+.PHONY: all deps demo test check bench bench-kernels static install clean
 .DELETE_ON_ERROR:
 all: $(BUILD)/qcc
 
@@ -103,6 +105,9 @@ check: deps
 
 bench: all
 	@sh tests/bench.sh $(BUILD)/qcc
+# BENCH_FLAGS: see tests/kernels/bench_kernels.c
+bench-kernels: $(BUILD)/tests/bench_kernels
+	@$< $(BENCH_FLAGS)
 
 # tests: one program per file, linked with the part of qcc (and of the runtime) that it uses
 $(BUILD)/librt-test.a: $(runtime_src)
@@ -116,7 +121,13 @@ $(BUILD)/tests/%: tests/unit/%.c $(BUILD)/libqcc.a $(BUILD)/librt-test.a
 
 $(BUILD)/tests/%: tests/kernels/%.c $(BUILD)/libqcc.a $(wildcard tests/kernels/*.h tests/kernels/*.c)
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(qcc_cflags) -o $@ $< $(filter-out tests/kernels/test_% tests/kernels/bench_% tests/kernels/time_%,$(wildcard tests/kernels/*.c)) $(BUILD)/libqcc.a $(libs)
+	$(Q)$(CC) $(qcc_cflags) -o $@ $< $(kernel_test_src) $(BUILD)/libqcc.a $(libs)
+
+# a kernel test or benchmark with everything but libc inside, to run on a machine without the packages: make build/static/test_matmul
+$(BUILD)/static/%: tests/kernels/%.c $(BUILD)/libqcc.a $(kernel_test_src) $(wildcard tests/kernels/*.h)
+	@mkdir -p $(@D)
+	$(Q)for f in $< $(kernel_test_src); do $(CC) $(qcc_cflags) -c $$f -o $(@D)/$$(basename $$f .c).o || exit 1; done
+	$(Q)sh tools/link_static.sh $(CC) $@ $@.o $(kernel_test_src:tests/kernels/%.c=$(@D)/%.o) $(BUILD)/libqcc.a
 
 install: all
 	install -D $(BUILD)/qcc $(DESTDIR)$(PREFIX)/bin/qcc

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <volk.h>
 
-enum { GUARD_BYTES = 256, MAX_PROFILES = 6 };
+enum { GUARD_BYTES = 256, MAX_PROFILES = 6, MAX_COPIES = 64 };
 static const uint32_t POISON = 0xffc0deadu; /* a quiet NaN */
 
 typedef struct {
@@ -154,8 +154,8 @@ static bool device_create(Harness *h, bool *integer_dot) {
 static bool pools_create(Harness *h) {
     VkCommandPoolCreateInfo pool = {.sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO, .queueFamilyIndex = h->family,
                                     .flags = VK_COMMAND_POOL_CREATE_RESET_COMMAND_BUFFER_BIT};
-    VkDescriptorPoolSize size = {VK_DESCRIPTOR_TYPE_STORAGE_BUFFER, KERNEL_MAX_ROLES};
-    VkDescriptorPoolCreateInfo descriptors = {.sType = VK_STRUCTURE_TYPE_DESCRIPTOR_POOL_CREATE_INFO, .maxSets = 1,
+    VkDescriptorPoolSize size = {VK_DESCRIPTOR_TYPE_STORAGE_BUFFER, KERNEL_MAX_ROLES * MAX_COPIES};
+    VkDescriptorPoolCreateInfo descriptors = {.sType = VK_STRUCTURE_TYPE_DESCRIPTOR_POOL_CREATE_INFO, .maxSets = MAX_COPIES,
                                               .poolSizeCount = 1, .pPoolSizes = &size};
     VkQueryPoolCreateInfo queries = {.sType = VK_STRUCTURE_TYPE_QUERY_POOL_CREATE_INFO,
                                      .queryType = VK_QUERY_TYPE_TIMESTAMP, .queryCount = 2};
@@ -373,6 +373,8 @@ typedef struct { /* guard words, contents, guard words */
     VkDeviceMemory memory;
     uint32_t *map;
     size_t bytes; /* of the contents */
+    size_t stride; /* from one copy to the next */
+    uint32_t copies;
 } Store;
 
 static uint32_t memory_type(const Harness *h, uint32_t allowed) {
@@ -387,10 +389,10 @@ static uint32_t memory_type(const Harness *h, uint32_t allowed) {
     return best;
 }
 
-static const char *store_create(Harness *h, const HarnessBuffer *b, Store *s) {
-    VkBufferCreateInfo info = {.sType = VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO,
-                               .usage = VK_BUFFER_USAGE_STORAGE_BUFFER_BIT, .size = b->bytes + 2 * GUARD_BYTES};
-    s->bytes = b->bytes;
+static const char *store_create(Harness *h, const HarnessBuffer *b, uint32_t copies, Store *s) {
+    s->bytes = b->bytes, s->stride = round_up(b->bytes, GUARD_BYTES), s->copies = copies;
+    VkBufferCreateInfo info = {.sType = VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO, .usage = VK_BUFFER_USAGE_STORAGE_BUFFER_BIT,
+                               .size = (s->copies - 1) * s->stride + b->bytes + 2 * GUARD_BYTES};
     if (vkCreateBuffer(h->device, &info, NULL, &s->buffer) != VK_SUCCESS) return "no buffer";
     VkMemoryRequirements need;
     vkGetBufferMemoryRequirements(h->device, s->buffer, &need);
@@ -402,7 +404,7 @@ static const char *store_create(Harness *h, const HarnessBuffer *b, Store *s) {
     if (vkMapMemory(h->device, s->memory, 0, VK_WHOLE_SIZE, 0, &map) != VK_SUCCESS) return "no mapping";
     s->map = map;
     for (size_t i = 0; i < (size_t)info.size / 4; i++) s->map[i] = POISON;
-    if (b->in) memcpy(s->map + GUARD_BYTES / 4, b->in, b->bytes);
+    for (uint32_t i = 0; b->in && i < s->copies; i++) memcpy(s->map + (GUARD_BYTES + i * s->stride) / 4, b->in, b->bytes);
     return NULL;
 }
 
@@ -427,11 +429,12 @@ static const char *store_check(Harness *h, const HarnessBuffer *b, const Store *
 
 /* ---- dispatch ------------------------------------------------------------------------------------------------------ */
 
-static void descriptors_write(Harness *h, VkDescriptorSet set, const HarnessCase *c, const Store *s) {
+/* A set for copy number `copy` of the buffers. */
+static void descriptors_write(Harness *h, VkDescriptorSet set, const HarnessCase *c, const Store *s, uint32_t copy) {
     VkDescriptorBufferInfo info[KERNEL_MAX_ROLES];
     VkWriteDescriptorSet w[KERNEL_MAX_ROLES];
     for (uint32_t i = 0; i < c->choice->n_bindings; i++) {
-        info[i] = (VkDescriptorBufferInfo){s[i].buffer, GUARD_BYTES, s[i].bytes + GUARD_BYTES};
+        info[i] = (VkDescriptorBufferInfo){s[i].buffer, GUARD_BYTES + copy * s[i].stride, s[i].bytes + GUARD_BYTES};
         w[i] = (VkWriteDescriptorSet){.sType = VK_STRUCTURE_TYPE_WRITE_DESCRIPTOR_SET, .dstSet = set, .dstBinding = i,
                                       .descriptorCount = 1, .descriptorType = VK_DESCRIPTOR_TYPE_STORAGE_BUFFER,
                                       .pBufferInfo = &info[i]};
@@ -439,18 +442,22 @@ static void descriptors_write(Harness *h, VkDescriptorSet set, const HarnessCase
     vkUpdateDescriptorSets(h->device, c->choice->n_bindings, w, 0, NULL);
 }
 
-static void dispatch_record(Harness *h, const HarnessCase *c, const Pipeline *p, VkDescriptorSet set, uint32_t n) {
+/* Dispatches with several sets are independent of each other: no barriers between. */
+static void dispatch_record(Harness *h, const HarnessCase *c, const Pipeline *p, const VkDescriptorSet *set, uint32_t n_sets,
+                            uint32_t n) {
     VkCommandBufferBeginInfo begin = {.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO};
     VkMemoryBarrier barrier = {.sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER, .srcAccessMask = VK_ACCESS_SHADER_WRITE_BIT,
                                .dstAccessMask = VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT};
     vkBeginCommandBuffer(h->command, &begin);
     vkCmdResetQueryPool(h->command, h->queries, 0, 2);
     vkCmdBindPipeline(h->command, VK_PIPELINE_BIND_POINT_COMPUTE, p->pipeline);
-    vkCmdBindDescriptorSets(h->command, VK_PIPELINE_BIND_POINT_COMPUTE, p->layout, 0, 1, &set, 0, NULL);
     for (uint32_t i = 0; i < n + (n > 1); i++) { /* of several the first one warms up */
         if (i == (n > 1)) vkCmdWriteTimestamp(h->command, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, h->queries, 0);
-        if (i) vkCmdPipelineBarrier(h->command, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT,
-                                    VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, 0, 1, &barrier, 0, NULL, 0, NULL);
+        if (i == (n > 1) || (i && n_sets == 1))
+            vkCmdPipelineBarrier(h->command, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, 0, 1,
+                                 &barrier, 0, NULL, 0, NULL);
+        if (i == 0 || n_sets > 1)
+            vkCmdBindDescriptorSets(h->command, VK_PIPELINE_BIND_POINT_COMPUTE, p->layout, 0, 1, &set[i % n_sets], 0, NULL);
         vkCmdDispatch(h->command, c->choice->groups[0], c->choice->groups[1], c->choice->groups[2]);
     }
     vkCmdWriteTimestamp(h->command, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, h->queries, 1);
@@ -470,13 +477,13 @@ static const char *dispatch_wait(Harness *h) {
     return NULL;
 }
 
-static const char *stores_create(Harness *h, const HarnessCase *c, HarnessBuffer *b, uint32_t n_buffers, Store *s,
-                                 const HarnessBuffer **bound) {
+static const char *stores_create(Harness *h, const HarnessCase *c, HarnessBuffer *b, uint32_t n_buffers, uint32_t copies,
+                                 Store *s, const HarnessBuffer **bound) {
     for (uint32_t i = 0; i < c->choice->n_bindings; i++) {
         for (uint32_t k = 0; k < n_buffers; k++)
             if (!strcmp(b[k].role, c->choice->bindings[i])) bound[i] = &b[k];
         if (!bound[i]) return arena_printf(h->arena, "no buffer for role %s", c->choice->bindings[i]);
-        const char *error = store_create(h, bound[i], &s[i]);
+        const char *error = store_create(h, bound[i], copies, &s[i]);
         if (error) return error;
     }
     return NULL;
@@ -493,10 +500,13 @@ static const char *run_all(Harness *h, const HarnessCase *c, const Pipeline *p, 
     VkDescriptorSetAllocateInfo info = {.sType = VK_STRUCTURE_TYPE_DESCRIPTOR_SET_ALLOCATE_INFO,
                                         .descriptorPool = h->descriptors, .descriptorSetCount = 1,
                                         .pSetLayouts = &p->set_layout};
-    VkDescriptorSet set;
-    if (vkAllocateDescriptorSets(h->device, &info, &set) != VK_SUCCESS) return "no descriptor set";
-    descriptors_write(h, set, c, s);
-    dispatch_record(h, c, p, set, n);
+    VkDescriptorSet set[MAX_COPIES];
+    uint32_t n_sets = c->choice->n_bindings ? s[0].copies : 1;
+    for (uint32_t i = 0; i < n_sets; i++) {
+        if (vkAllocateDescriptorSets(h->device, &info, &set[i]) != VK_SUCCESS) return "no descriptor set";
+        descriptors_write(h, set[i], c, s, i);
+    }
+    dispatch_record(h, c, p, set, n_sets, n);
     const char *error = dispatch_wait(h);
     if (us) *us = (double)INFINITY;
     for (double end = now_s() + 0.3, once; us && !error && now_s() < end;) {
@@ -509,13 +519,13 @@ static const char *run_all(Harness *h, const HarnessCase *c, const Pipeline *p, 
 }
 
 static const char *run_bound(Harness *h, const HarnessCase *c, HarnessBuffer *b, uint32_t n_buffers, uint32_t n,
-                             double *us) {
+                             uint32_t copies, double *us) {
     Pipeline *p = NULL;
     Store s[KERNEL_MAX_ROLES] = {0};
     const HarnessBuffer *bound[KERNEL_MAX_ROLES] = {0};
     h->messages.n = 0;
     const char *error = pipeline_get(h, c, &p);
-    if (!error) error = stores_create(h, c, b, n_buffers, s, bound);
+    if (!error) error = stores_create(h, c, b, n_buffers, copies, s, bound);
     if (!error) error = run_all(h, c, p, s, n, us);
     for (uint32_t i = 0; !error && !us && i < c->choice->n_bindings; i++) error = store_check(h, bound[i], &s[i]);
     for (uint32_t i = 0; i < c->choice->n_bindings; i++) store_free(h, &s[i]);
@@ -524,12 +534,12 @@ static const char *run_bound(Harness *h, const HarnessCase *c, HarnessBuffer *b,
 }
 
 const char *harness_time(Harness *h, const HarnessCase *c, HarnessBuffer *b, uint32_t n_buffers, uint32_t n,
-                         double *us) {
-    return run_bound(h, c, b, n_buffers, n, us);
+                         uint32_t copies, double *us) {
+    return run_bound(h, c, b, n_buffers, n, copies, us);
 }
 
 const char *harness_run(Harness *h, const HarnessCase *c, HarnessBuffer *b, uint32_t n_buffers) {
-    return run_bound(h, c, b, n_buffers, 1, NULL);
+    return run_bound(h, c, b, n_buffers, 1, 1, NULL);
 }
 
 /* ---- numbers ------------------------------------------------------------------------------------------------------- */
