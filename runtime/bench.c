@@ -87,11 +87,20 @@ static void print_table(const App *a, const Result *pp, const Result *tg) {
                  tg->mean * (double)a->plan->decode_bytes * 1e-9);
 }
 
+static uint32_t bench_chunk(const Plan *p) {
+    uint32_t most = 1;
+    for (uint32_t i = 0; i < p->n_sequences; i++)
+        if (p->sequences[i].kind == SEQUENCE_PREFILL_LAST && p->sequences[i].rows > most)
+            most = p->sequences[i].rows;
+    return most;
+}
+
 /* Sizes from the options; a default that does not fit the context is cut, a wish is refused. */
 static bool bench_sizes(const App *a, Result *pp, Result *tg) {
     const Options *o = a->options;
-    uint64_t ctx = a->plan->n_ctx;
-    uint64_t prompt = o->bench_prompt >= 0 ? (uint64_t)o->bench_prompt : ctx < 512 ? ctx : 512;
+    uint64_t ctx = a->plan->n_ctx, most = o->profile ? bench_chunk(a->plan) : 512;
+    if (most > ctx) most = ctx;
+    uint64_t prompt = o->bench_prompt >= 0 ? (uint64_t)o->bench_prompt : most;
     if (prompt > ctx)
         return error_user("bench -p %llu: the context of this program is %llu",
                           (unsigned long long)prompt, (unsigned long long)ctx);
@@ -110,6 +119,24 @@ static bool bench_sizes(const App *a, Result *pp, Result *tg) {
     return true;
 }
 
+/* Runs of n tokens behind `first` others, each alone, with timestamps: one to warm up, then r. */
+static bool bench_profile(App *a, const uint32_t *ids, uint32_t n, uint32_t first) {
+    Session *s = &a->session;
+    const PlanSequence *q = session_sequence(s, n);
+    if (!q)
+        return error_user("bench --profile -p %u: this program processes at most %u tokens at once", n,
+                          bench_chunk(a->plan));
+    uint32_t index = (uint32_t)(q - a->plan->sequences);
+    Profile *p = &s->record.sequences[index].profile;
+    if (!record_profile(&s->record, &s->device, index)) return false;
+    if (first && bench_once(s, ids, first, 0, 1) < 0) return false;
+    for (uint64_t i = 0; i <= a->options->repetitions; i++) {
+        if (bench_once(s, ids + first, n, first, 1) < 0 || !profile_add(p, &s->device)) return false;
+        if (i == 0) profile_clear(p);
+    }
+    return profile_print(p, a->plan, q);
+}
+
 bool command_bench(App *a) {
     Result pp = {0}, tg = {0};
     uint32_t state = 12345, depth = (uint32_t)a->options->depth;
@@ -119,6 +146,12 @@ bool command_bench(App *a) {
     for (uint32_t i = 0; i < a->plan->n_ctx; i++) {
         state = state * 1664525u + 1013904223u;
         ids[i] = (uint32_t)((uint64_t)state * a->plan->n_vocab >> 32);
+    }
+    if (a->options->profile) {
+        bool done = (pp.n == 0 || bench_profile(a, ids, pp.n, 0)) &&
+                    (tg.n == 0 || bench_profile(a, ids, 1, depth));
+        free(ids);
+        return done && output_finish();
     }
     bool ok = pp.n == 0 || bench_run(a, ids, pp.n, 0, 1, &pp);
     if (ok && tg.n && depth) ok = bench_once(&a->session, ids, depth, 0, 1) >= 0;

@@ -16,7 +16,7 @@ typedef struct {
     /* bench: -1 means the default, or what fits */
     int64_t bench_prompt, bench_steps;
     uint64_t repetitions, depth;
-    bool json;
+    bool json, profile;
     /* the others */
     bool no_bos, special;
     const char *out, *path; /* --out, --path prefill|decode */

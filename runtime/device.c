@@ -129,6 +129,13 @@ static uint32_t device_best(const Found *found, uint32_t n, const Plan *p) {
     return best;
 }
 
+static uint32_t timestamp_bits(const Found *f) {
+    VkQueueFamilyProperties families[32];
+    uint32_t n = 32;
+    vkGetPhysicalDeviceQueueFamilyProperties(f->physical, &n, families);
+    return f->family < n ? families[f->family].timestampValidBits : 0;
+}
+
 static bool device_create(Device *d, const Found *f, const Plan *p) {
     Features enable;
     const char *extensions[NEEDS_MAX_EXTENSIONS];
@@ -148,6 +155,7 @@ static bool device_create(Device *d, const Found *f, const Plan *p) {
     d->properties = f->properties;
     d->memory = f->memory;
     d->family = f->family;
+    d->timestamp_bits = timestamp_bits(f);
     d->size_control = enable.size_control.subgroupSizeControl;
     d->full_subgroups = enable.size_control.computeFullSubgroups;
     if (!VK_CHECK(vkCreateDevice, d->physical, &info, NULL, &d->handle)) return false;

@@ -25,6 +25,7 @@ typedef struct Device {
     VkDevice handle;
     VkQueue queue;
     uint32_t family;
+    uint32_t timestamp_bits; /* of the queue, 0: none */
     uint32_t index;    /* of the device, as --device counts */
     bool size_control; /* pipelines can require a subgroup size */
     bool full_subgroups;

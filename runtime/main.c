@@ -33,9 +33,10 @@ static const char help_text[] =
     "  --no-bos                   the prompt without the token that begins a text\n"
     "\n"
     "Other commands:\n"
-    "  bench [-p 512] [-n 128] [-r 5] [-d DEPTH] [--json]\n"
+    "  bench [-p 512] [-n 128] [-r 5] [-d DEPTH] [--json | --profile]\n"
     "                             tokens per second: prompt, and single tokens behind DEPTH "
-    "others\n"
+    "others;\n"
+    "                             --profile: time of every operation instead\n"
     "  verify                     does this device compute the right thing? (exit status 1 if "
     "not)\n"
     "  info [--json]              what this program is made of; needs no device\n"
@@ -168,9 +169,11 @@ static bool parse_bench(Options *o, int argc, char **argv) {
                               {"-r", KIND_COUNT, &o->repetitions, 1, 1e6},
                               {"-d", KIND_COUNT, &o->depth, 0, 1e9},
                               {"--json", KIND_FLAG, &o->json, 0, 0},
+                              {"--profile", KIND_FLAG, &o->profile, 0, 0},
                               DEVICE,
                               END};
-    return parse(options, argc, argv, "bench", NULL);
+    if (!parse(options, argc, argv, "bench", NULL)) return false;
+    return !(o->json && o->profile) || error_usage("bench: give one of --json and --profile");
 }
 
 static bool parse_verify(Options *o, int argc, char **argv) {

@@ -146,14 +146,25 @@ static void record_end(const Record *r, VkCommandBuffer c, const PlanSequence *q
                    VK_ACCESS_HOST_READ_BIT | READ_WRITE);
 }
 
+static void record_time(const Profile *p, VkCommandBuffer c, uint32_t query) {
+    if (p->pool) vkCmdWriteTimestamp(c, VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT, p->pool, query);
+}
+
+bool record_profile(Record *r, const Device *d, uint32_t sequence) {
+    return profile_init(&r->sequences[sequence].profile, d, &r->plan->sequences[sequence]);
+}
+
 bool record_sequence(Record *r, Pipelines *s, const Zone *zones, uint32_t sequence) {
     const PlanSequence *q = &r->plan->sequences[sequence];
     Recorded *out = &r->sequences[sequence];
     if (out->ready) return true;
     if (!pipeline_build(s, q)) return false;
-    uint32_t at = 0, bound = UINT32_MAX;
+    uint32_t at = 0, bound = UINT32_MAX, n = 0;
     bool fresh = true; /* nothing recorded yet behind the opening barrier */
     if (!commands_begin(out->buffers[0])) return false;
+    if (out->profile.pool)
+        vkCmdResetQueryPool(out->buffers[0], out->profile.pool, 0, out->profile.n + 1);
+    record_time(&out->profile, out->buffers[0], n++);
     for (uint32_t i = 0; i < q->n_segments; i++)
         for (uint32_t k = 0; k < q->segment[i].count; k++) {
             const PlanDispatch *d = &r->plan->dispatches[q->segment[i].first + k];
@@ -166,6 +177,7 @@ bool record_sequence(Record *r, Pipelines *s, const Zone *zones, uint32_t sequen
             }
             if ((d->barrier || k == 0) && !fresh) barrier_compute(out->buffers[at]);
             record_dispatch(r, s, out->buffers[at], q->segment[i].first + k, &bound);
+            record_time(&out->profile, out->buffers[at], n++);
             fresh = false;
         }
     record_end(r, out->buffers[at], q, zones);
@@ -180,6 +192,8 @@ bool record_init(Record *r, const Device *d, const Plan *p, const Pipelines *s, 
 }
 
 void record_finish(Record *r, const Device *d) {
+    for (uint32_t i = 0; r->sequences && i < r->plan->n_sequences; i++)
+        profile_finish(&r->sequences[i].profile, d);
     if (r->pool) vkDestroyCommandPool(d->handle, r->pool, NULL);
     if (r->descriptors) vkDestroyDescriptorPool(d->handle, r->descriptors, NULL);
     free(r->buffers);

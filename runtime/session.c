@@ -161,6 +161,11 @@ static const PlanSequence *sequence_choose(const Plan *p, SequenceKind part, Seq
     return whole && (whole->rows <= 2 * rows || !full) ? whole : full;
 }
 
+const PlanSequence *session_sequence(const Session *s, uint32_t rows) {
+    const PlanSequence *q = sequence_choose(s->plan, SEQUENCE_PREFILL, SEQUENCE_PREFILL_LAST, rows);
+    return q && q->rows >= rows ? q : NULL;
+}
+
 static bool sequence_submit(Session *s, const PlanSequence *q, VkFence fence) {
     if (!q)
         return error_user("this program has no sequence for %u tokens: a bug of qcc",

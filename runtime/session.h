@@ -40,6 +40,9 @@ void session_finish(Session *s); /* accepts half-built */
 bool session_start(Session *s, const uint32_t *ids, uint32_t n, uint32_t first,
                    const Sampling *sampling);
 
+/* The sequence that processes `rows` started tokens and samples the next; NULL if no single one does. */
+const PlanSequence *session_sequence(const Session *s, uint32_t rows);
+
 /* Processes the started tokens, then samples up to `most` ids, several submissions in flight.
  * `token` gets them in order and returns false to stop. `most` > 0; end + most <= n_ctx + 1. */
 typedef bool (*SessionToken)(void *ctx, uint32_t id);
