@@ -36,6 +36,16 @@ static inline void pack_pairs(const uint8_t code[32], uint8_t *out) {
                                        code[16 * w + 12 + j] << 6);
 }
 
+/* Five-bit numbers of 32 weights, read by fives4 of lib/weights.glsl. Byte i of `out` has that of weight i in bits 0..4 and the high three
+ * bits of weight 16 + i in bits 5..7; byte j of `low` the low two bits of weight 16 + 4w + j in bits 2w, 2w + 1. */
+static inline void pack_fives(const uint8_t code[32], uint8_t out[16], uint8_t low[4]) {
+    memset(low, 0, 4);
+    for (int i = 0; i < 16; i++) {
+        out[i] = (uint8_t)(code[i] | code[16 + i] >> 2 << 5);
+        low[i % 4] = (uint8_t)(low[i % 4] | (code[16 + i] & 3) << 2 * (i / 4));
+    }
+}
+
 /* Copies elements of a plain array and pads the row to whole units with zeros. */
 static inline void pack_plain(const uint8_t *row, uint32_t k, uint32_t element, uint8_t *out) {
     memcpy(out, row, (size_t)k * element);

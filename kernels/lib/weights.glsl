@@ -9,3 +9,9 @@ uint w_u16(uint plane, uint i) {
     uint w = w_1[plane / 4u + (i >> 1)];
     return (i & 1u) == 0u ? w & 0xffffu : w >> 16;
 }
+
+/* Five-bit numbers of weights 4k .. 4k + 3 as pack_fives of lib/format.h wrote them. */
+uint fives4(uvec4 q, uint low, uint k) {
+    uint w = q[k & 3u];
+    return k < 4u ? w & 0x1f1f1f1fu : (w >> 3 & 0x1c1c1c1cu) | (low >> 2u * (k & 3u) & 0x03030303u);
+}
