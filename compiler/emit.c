@@ -51,12 +51,28 @@ static void kernels_push(lua_State *L, const CompiledPlan *p) {
     lua_setfield(L, -2, "kernels");
 }
 
-/* The operand that a role of the chosen kernel names. */
-static const Buffer *operand_buffer(const CompiledPlan *p, const PlanOp *o, const char *role) {
-    for (uint32_t k = 0; k < o->n_operands; k++)
-        if (strcmp(o->operand[k].role, role) == 0) return &p->buffer[o->operand[k].buffer];
-    ASSERT(!"a binding without an operand");
-    return NULL;
+static void binding_push(lua_State *L, const char *role, const char *buffer, const RolePlace *at) {
+    lua_newtable(L);
+    if (role) set_string(L, "role", role);
+    if (buffer) set_string(L, "buffer", buffer);
+    set_integer(L, "zone", at->zone);
+    set_integer(L, "offset", at->offset);
+    set_integer(L, "bytes", at->bytes);
+}
+
+/* Binding `index` of an operation, with the names of what shares it. */
+static void role_binding_push(lua_State *L, const CompiledPlan *p, const PlanOp *o, uint32_t index) {
+    const KernelChoice *c = o->choice;
+    lua_pushliteral(L, ""), lua_pushliteral(L, "");
+    for (uint32_t i = 0, n = 0; i < c->n_roles; i++) {
+        if (c->role[i].binding != index) continue;
+        const char *plus = n++ ? " + " : "", *name = plan_role_buffer(p, o, c->role[i].name)->name;
+        lua_pushfstring(L, "%s%s%s", lua_tostring(L, -2), plus, c->role[i].name), lua_replace(L, -3);
+        lua_pushfstring(L, "%s%s%s", lua_tostring(L, -1), plus, name), lua_replace(L, -2);
+    }
+    RolePlace at = plan_binding(p, o, index);
+    binding_push(L, lua_tostring(L, -2), lua_tostring(L, -1), &at);
+    lua_replace(L, -3), lua_pop(L, 1);
 }
 
 static void operation_push(lua_State *L, const CompiledPlan *p, const PlanOp *o) {
@@ -72,13 +88,7 @@ static void operation_push(lua_State *L, const CompiledPlan *p, const PlanOp *o)
     lua_setfield(L, -2, "groups");
     lua_newtable(L);
     for (uint32_t i = 0; i < o->choice->n_bindings; i++) {
-        const Buffer *b = operand_buffer(p, o, o->choice->bindings[i]);
-        lua_newtable(L);
-        set_string(L, "role", o->choice->bindings[i]);
-        set_string(L, "buffer", b->name);
-        set_integer(L, "zone", b->zone);
-        set_integer(L, "offset", b->offset);
-        set_integer(L, "bytes", b->bytes);
+        role_binding_push(L, p, o, i);
         lua_rawseti(L, -2, (lua_Integer)i + 1);
     }
     lua_setfield(L, -2, "bindings");
@@ -102,12 +112,9 @@ static void sequences_push(lua_State *L, const CompiledPlan *p) {
     lua_setfield(L, -2, "sequences");
 }
 
-static void binding_push(lua_State *L, const CompiledPlan *p, const char *key, uint32_t buffer) {
+static void buffer_push(lua_State *L, const CompiledPlan *p, const char *key, uint32_t buffer) {
     const Buffer *b = &p->buffer[buffer];
-    lua_newtable(L);
-    set_integer(L, "zone", b->zone);
-    set_integer(L, "offset", b->offset);
-    set_integer(L, "bytes", b->bytes);
+    binding_push(L, NULL, NULL, &(RolePlace){b->zone, b->offset, b->bytes});
     lua_setfield(L, -2, key);
 }
 
@@ -115,7 +122,11 @@ static void binding_push(lua_State *L, const CompiledPlan *p, const char *key, u
 
 static uint64_t largest_binding(const CompiledPlan *p) {
     uint64_t n = 0;
-    for (uint32_t i = 0; i < p->n_buffers; i++) n = p->buffer[i].bytes > n ? p->buffer[i].bytes : n;
+    for (uint32_t i = 0; i < p->n_ops; i++)
+        for (uint32_t k = 0; k < p->op[i].choice->n_bindings; k++) {
+            RolePlace at = plan_binding(p, &p->op[i], k);
+            if (at.bytes > n) n = at.bytes;
+        }
     return n;
 }
 
@@ -210,11 +221,11 @@ static void plan_push(lua_State *L, const CompiledPlan *p, const char *manifest)
     for (uint32_t i = 0; i < p->n_ops; i++) operation_push(L, p, &p->op[i]), lua_rawseti(L, -2, (lua_Integer)i + 1);
     lua_setfield(L, -2, "operations");
     sequences_push(L, p);
-    binding_push(L, p, "step", p->step);
-    binding_push(L, p, "tokens", p->tokens);
-    binding_push(L, p, "ring", p->ring);
-    binding_push(L, p, "logits", p->logits);
-    binding_push(L, p, "readback", p->readback);
+    buffer_push(L, p, "step", p->step);
+    buffer_push(L, p, "tokens", p->tokens);
+    buffer_push(L, p, "ring", p->ring);
+    buffer_push(L, p, "logits", p->logits);
+    buffer_push(L, p, "readback", p->readback);
     needs_push(L, p);
 }
 

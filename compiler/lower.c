@@ -465,49 +465,8 @@ static void lower_batch(Lower *l, uint32_t rows, bool logits) {
     p->n_batches++;
 }
 
-/* ---- kernels ------------------------------------------------------------------------------------------------------- */
-
-static bool pattern_matches(const char *pattern, const char *s) {
-    for (; *pattern; pattern++, s++) {
-        if (*pattern == '*') {
-            for (;; s++) {
-                if (pattern_matches(pattern + 1, s)) return true;
-                if (!*s) return false;
-            }
-        }
-        if (*pattern != *s) return false;
-    }
-    return *s == 0;
-}
-
-static bool choice_obeys(const KernelChoice *c, const Override *o) {
-    if (strcmp(o->key, "kernel") == 0) return o->word && strcmp(c->file, o->word) == 0;
-    if (strcmp(o->key, "inner") == 0) return !c->inner || (o->word && strcmp(c->inner, o->word) == 0);
-    for (uint32_t i = 0; i < c->n_knobs; i++)
-        if (strcmp(c->knobs[i].name, o->key) == 0) return !o->word && c->knobs[i].value == o->value;
-    return true; /* a kernel without such a knob */
-}
-
-static const KernelChoice *choose(Lower *l, const PlanOp *op) {
-    const PlanOptions *w = &l->p->options;
-    bool wished = false;
-    for (uint32_t i = 0; i < w->n_overrides; i++) wished = wished || pattern_matches(w->overrides[i].pattern, op->name);
-    if (!wished) return select_best(l->lib, &op->op);
-    KernelChoice *list;
-    uint32_t n = select_candidates(l->lib, &op->op, &list, NULL);
-    for (uint32_t k = 0; k < n; k++) {
-        bool obeys = true;
-        for (uint32_t i = 0; i < w->n_overrides && obeys; i++)
-            obeys = !pattern_matches(w->overrides[i].pattern, op->name) || choice_obeys(&list[k], &w->overrides[i]);
-        if (obeys) return &list[k];
-    }
-    Text have = {.arena = l->arena};
-    for (uint32_t k = 0; k < n; k++) text_printf(&have, "%s%s", k ? "; " : "", list[k].label);
-    fail(FAIL_USER, "no kernel for '%s' obeys the overrides; there are: %s", op->name, n ? have.s : "none");
-}
-
-void lower(Arena *a, CompiledPlan *p) {
-    Lower l = {.arena = a, .p = p, .lib = select_open(a, p->target, p->options.lua_path)};
+void lower(Arena *a, CompiledPlan *p, KernelLibrary *lib) {
+    Lower l = {.arena = a, .p = p, .lib = lib};
     const Model *m = p->program->graph->model;
     l.value = ARENA_ARRAY(a, uint32_t, p->program->n_value);
     l.partial = ARENA_ARRAY(a, uint32_t, p->program->n_value);
@@ -523,5 +482,4 @@ void lower(Arena *a, CompiledPlan *p) {
     p->readback = buffer_add(&l, BUFFER_READBACK, "readback", -1, logits);
     weights_make(&l);
     for (uint32_t i = 0; i < n; i++) lower_batch(&l, rows[i], i == 1);
-    for (uint32_t i = 0; i < p->n_ops; i++) p->op[i].choice = choose(&l, &p->op[i]);
 }

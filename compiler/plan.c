@@ -15,11 +15,36 @@ CompiledPlan *plan_make(Arena *a, const Program *program, const Target *t, const
     p->program = program, p->target = t, p->options = *o;
     if (p->options.batch == 0) p->options.batch = t->flops_gf > 1000 ? 512 : 64;
     if (p->options.batch > p->options.n_ctx) p->options.batch = p->options.n_ctx;
-    lower(a, p);
+    KernelLibrary *lib = select_open(a, t, p->options.lua_path);
+    lower(a, p, lib);
     memory_place(a, p);
+    choose_kernels(a, p, lib);
     schedule(a, p);
     plan_verify(p);
     return p;
+}
+
+/* ---- bindings ------------------------------------------------------------------------------------------------------ */
+
+const Buffer *plan_role_buffer(const CompiledPlan *p, const PlanOp *o, const char *role) {
+    for (uint32_t k = 0; k < o->n_operands; k++)
+        if (strcmp(o->operand[k].role, role) == 0) return &p->buffer[o->operand[k].buffer];
+    ASSERT(!"a role without an operand");
+    return NULL;
+}
+
+RolePlace plan_binding(const CompiledPlan *p, const PlanOp *o, uint32_t index) {
+    RolePlace r = {.offset = UINT64_MAX};
+    uint64_t end = 0;
+    for (uint32_t i = 0; i < o->choice->n_roles; i++) {
+        if (o->choice->role[i].binding != index) continue;
+        const Buffer *b = plan_role_buffer(p, o, o->choice->role[i].name);
+        r.zone = b->zone;
+        if (b->offset < r.offset) r.offset = b->offset;
+        if (b->offset + b->bytes > end) end = b->offset + b->bytes;
+    }
+    r.bytes = end - r.offset;
+    return r;
 }
 
 /* ---- checks -------------------------------------------------------------------------------------------------------- */
@@ -47,9 +72,14 @@ void plan_verify(const CompiledPlan *p) {
     values_verify(p);
     for (uint32_t i = 0; i < p->n_ops; i++) {
         const PlanOp *o = &p->op[i];
-        ASSERT(o->choice && o->choice->n_bindings == o->n_operands && o->kernel < p->n_modules);
-        for (uint32_t k = 0; k < o->n_operands; k++)
-            ASSERT(p->buffer[o->operand[k].buffer].bytes <= p->target->max_storage_range);
+        ASSERT(o->choice && o->choice->n_roles == o->n_operands && o->kernel < p->n_modules);
+        ASSERT(o->choice->n_bindings <= p->target->max_storage_bindings);
+        for (uint32_t k = 0; k < o->choice->n_roles; k++) { /* each role lies where its kernel looks for it */
+            RolePlace at = plan_binding(p, o, o->choice->role[k].binding);
+            const Buffer *b = plan_role_buffer(p, o, o->choice->role[k].name);
+            ASSERT(at.zone == b->zone && at.offset + o->choice->role[k].at == b->offset);
+            ASSERT(at.bytes <= p->target->max_storage_range);
+        }
     }
 }
 
@@ -65,6 +95,9 @@ static void op_print(const CompiledPlan *p, const PlanOp *o, Text *out) {
         text_printf(out, " %s%s=%s@%u:%llu", o->operand[k].role, o->operand[k].write ? "!" : "", b->name, b->zone,
                     (unsigned long long)b->offset);
     }
+    for (uint32_t k = 0; k < o->choice->n_bindings && o->choice->n_bindings < o->choice->n_roles; k++)
+        for (uint32_t i = 0, n = 0; i < o->choice->n_roles; i++)
+            if (o->choice->role[i].binding == k) text_printf(out, "%s%s", n++ ? "+" : k ? " " : "  bound ", o->choice->role[i].name);
     text_printf(out, "  groups %ux%ux%u\n", o->choice->groups[0], o->choice->groups[1], o->choice->groups[2]);
 }
 

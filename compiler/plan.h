@@ -1,6 +1,7 @@
 /* plan.h - everything decided: operations with kernels, buffers with places, order, barriers, submissions.
  *
- * Stages: lower (steps -> operations on buffers, per batch size) -> memory (places) -> schedule (barriers, splits, sequences).
+ * Stages: lower (steps -> operations on buffers, per batch size) -> memory (places) -> choose (kernels) -> schedule (barriers,
+ * splits, sequences).
  * `plan_make` runs them; `plan_verify` checks the result against the target on its own terms. */
 #ifndef QCC_COMPILER_PLAN_H
 #define QCC_COMPILER_PLAN_H
@@ -103,8 +104,13 @@ void plan_print(const CompiledPlan *p, Text *out);    /* --dump plan */
 void plan_kernels_print(const CompiledPlan *p, Text *out); /* --dump kernels */
 void plan_explain(const CompiledPlan *p, Text *out);  /* qcc explain */
 
+/* The buffer of a role of the operation, and the range that a binding of its kernel covers. */
+const Buffer *plan_role_buffer(const CompiledPlan *p, const PlanOp *o, const char *role);
+RolePlace plan_binding(const CompiledPlan *p, const PlanOp *o, uint32_t index);
+
 /* The stages, in order. */
-void lower(Arena *a, CompiledPlan *p);
+void lower(Arena *a, CompiledPlan *p, KernelLibrary *lib);
 void memory_place(Arena *a, CompiledPlan *p);
+void choose_kernels(Arena *a, CompiledPlan *p, KernelLibrary *lib);
 void schedule(Arena *a, CompiledPlan *p);
 #endif

@@ -228,10 +228,11 @@ static bool roles_bind(Search *s, const KernelFile *f, KernelChoice *c) {
     for (lua_Integer i = 1; lua_rawgeti(s->l->lua, -1, i) == LUA_TSTRING; i++) {
         const char *role = lua_tostring(s->l->lua, -1);
         for (uint32_t r = 0; r < s->op->n_roles; r++)
-            if (strcmp(role, s->op->roles[r]) == 0) c->bindings[c->n_bindings++] = s->op->roles[r], used++;
+            if (strcmp(role, s->op->roles[r]) == 0) c->role[c->n_roles++].name = s->op->roles[r], used++;
         lua_pop(s->l->lua, 1);
     }
     lua_settop(s->l->lua, 0);
+    bindings_number(s->l->target, s->op, c);
     if (used == s->op->n_roles) return true;
     reject(s, f->name, "does not take all of the roles");
     return false;
@@ -338,7 +339,8 @@ static const char *wrapper_text(Search *s, const KernelFile *f, const KernelFile
     text_printf(&out, "#version 450\n");
     for (uint32_t i = 0; i < s->op->n_constants; i++) constant_print(a, &out, &s->op->constants[i]);
     for (uint32_t i = 0; i < c->n_knobs; i++) constant_print(a, &out, &c->knobs[i]);
-    for (uint32_t i = 0; i < c->n_bindings; i++) text_printf(&out, "#define BIND_%s %u\n", c->bindings[i], i);
+    for (uint32_t i = 0; i < c->n_roles; i++)
+        text_printf(&out, "#define BIND_%s %u\n#define AT_%s %u\n", c->role[i].name, c->role[i].binding, c->role[i].name, c->role[i].at);
     for (int i = 0; i < N_CAP; i++) {
         text_printf(&out, "#define HAS_");
         for (const char *p = capability_names[i]; *p; p++) text_printf(&out, "%c", *p >= 'a' && *p <= 'z' ? *p - 32 : *p);

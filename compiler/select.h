@@ -14,6 +14,9 @@ typedef struct { const char *name; double value; bool is_float; } Constant;
 enum { KERNEL_MAX_ROLES = 12, KERNEL_MAX_CONSTANTS = 40 };
 typedef enum { ACCURACY_EXACT, ACCURACY_FAST } Accuracy;
 
+/* Where a role's bytes lie, if that is known before kernels are chosen; bytes 0: it is not. */
+typedef struct { uint32_t zone; uint64_t offset, bytes; } RolePlace;
+
 /* An operation of kernels/README.md with its shapes baked. */
 typedef struct {
     const char *op;
@@ -24,6 +27,7 @@ typedef struct {
     uint32_t n_constants, n_roles;
     Constant constants[KERNEL_MAX_CONSTANTS];
     const char *roles[KERNEL_MAX_ROLES]; /* present ones, any order */
+    RolePlace place[KERNEL_MAX_ROLES];
     uint64_t bytes;        /* read and written, for the cost model */
     double flops;
 } KernelOp;
@@ -38,13 +42,17 @@ typedef struct {
     Constant knobs[16];
     uint32_t groups[3], local, shared_bytes;
     uint32_t subgroup;     /* required size, or 0 */
-    uint32_t n_bindings;
-    const char *bindings[KERNEL_MAX_ROLES]; /* role of each binding */
+    uint32_t n_roles, n_bindings;
+    struct { const char *name; uint32_t binding, at; } role[KERNEL_MAX_ROLES]; /* in the header's order; at: first byte */
     const char *source;    /* wrapper text for spirv_compile */
     const char *label;     /* "matvec/f32 q4_k LOCAL=256 LANES=32 NR=2" */
     double us;             /* predicted */
     const char *bound;     /* "memory", "compute", "launch" */
 } KernelChoice;
+
+/* Numbers the bindings of c's roles: one each, if the target has so many. Otherwise roles whose bytes lie in one zone share a
+ * binding that covers them, those that lie closest first; `at` is a role's place in it. c->n_bindings may stay above the limit. */
+void bindings_number(const Target *t, const KernelOp *op, KernelChoice *c);
 
 typedef struct KernelLibrary KernelLibrary;
 /* Reads the headers of all embedded kernels (lua_path overrides, or NULL). */

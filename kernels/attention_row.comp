@@ -33,8 +33,8 @@ function speed(t, c, k) return t.subgroup <= 8 and 4 or 0.05 end
 #define STEP_ACCESS readonly
 #include "lib/rows.glsl"
 layout(local_size_x = LOCAL) in;
-layout(std430, set = 0, binding = BIND_qkv) readonly buffer Qkv { float qkv[]; };
-layout(std430, set = 0, binding = BIND_y) writeonly buffer Y { float y[]; };
+layout(std430, set = 0, binding = BIND_qkv) readonly buffer Qkv { layout(offset = AT_qkv) float qkv[]; };
+layout(std430, set = 0, binding = BIND_y) writeonly buffer Y { layout(offset = AT_y) float y[]; };
 KV_DECLARE(readonly, kc)
 KV_DECLARE(readonly, vc)
 

@@ -20,9 +20,9 @@ end
 layout(local_size_x = LOCAL) in;
 #include "lib/codes.glsl"
 #include "lib/step.h"
-layout(set = 0, binding = BIND_step) readonly buffer Step { uint step_words[]; };
-layout(set = 0, binding = BIND_tokens) readonly buffer Tokens { uint tokens[]; };
-layout(set = 0, binding = BIND_y) writeonly buffer Y { float y[]; };
+layout(set = 0, binding = BIND_step) readonly buffer Step { layout(offset = AT_step) uint step_words[]; };
+layout(set = 0, binding = BIND_tokens) readonly buffer Tokens { layout(offset = AT_tokens) uint tokens[]; };
+layout(set = 0, binding = BIND_y) writeonly buffer Y { layout(offset = AT_y) float y[]; };
 
 void main() {
     uint group = gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x;

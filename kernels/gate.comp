@@ -6,8 +6,8 @@ function groups(t, c, k) return (c.F + k.LOCAL - 1) // k.LOCAL, c.M, 1 end
 */
 // y = silu(gate) * up, where gate and up are the halves of a row of x.
 layout(local_size_x = LOCAL) in;
-layout(std430, set = 0, binding = BIND_x) readonly buffer X { float x[]; };
-layout(std430, set = 0, binding = BIND_y) writeonly buffer Y { float y[]; };
+layout(std430, set = 0, binding = BIND_x) readonly buffer X { layout(offset = AT_x) float x[]; };
+layout(std430, set = 0, binding = BIND_y) writeonly buffer Y { layout(offset = AT_y) float y[]; };
 
 void main() {
     uint i = gl_GlobalInvocationID.x, m = gl_WorkGroupID.y;

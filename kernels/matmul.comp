@@ -29,14 +29,14 @@ function groups(t, c, k) return (c.ROWS + k.BN - 1) // k.BN, (c.M + k.BM - 1) //
 #extension GL_EXT_control_flow_attributes : require
 layout(local_size_x = LOCAL) in;
 #include "lib/codes.glsl"
-layout(set = 0, binding = BIND_x) readonly buffer X1 { float x_1[]; };
-layout(set = 0, binding = BIND_x) readonly buffer X4 { vec4 x_4[]; };
-layout(set = 0, binding = BIND_y) writeonly buffer Y { float y[]; };
+layout(set = 0, binding = BIND_x) readonly buffer X1 { layout(offset = AT_x) float x_1[]; };
+layout(set = 0, binding = BIND_x) readonly buffer X4 { layout(offset = AT_x) vec4 x_4[]; };
+layout(set = 0, binding = BIND_y) writeonly buffer Y { layout(offset = AT_y) float y[]; };
 #ifdef BIND_bias
-layout(set = 0, binding = BIND_bias) readonly buffer Bias { float bias[]; };
+layout(set = 0, binding = BIND_bias) readonly buffer Bias { layout(offset = AT_bias) float bias[]; };
 #endif
 #ifdef BIND_res
-layout(set = 0, binding = BIND_res) readonly buffer Res { float res[]; };
+layout(set = 0, binding = BIND_res) readonly buffer Res { layout(offset = AT_res) float res[]; };
 #endif
 
 const uint SX = BM + 1u, SW = BN + 1u; /* odd: neighbouring elements of a row fall into different banks */

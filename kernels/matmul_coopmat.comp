@@ -55,14 +55,14 @@ function speed(t, c, k) return c.FAST == 1 and 8 or 5 end
 #extension GL_KHR_shader_subgroup_basic : require
 layout(local_size_x = LOCAL) in;
 #include "lib/codes.glsl"
-layout(set = 0, binding = BIND_x) readonly buffer X1 { float x_1[]; };
-layout(set = 0, binding = BIND_x) readonly buffer X4 { vec4 x_4[]; };
-layout(set = 0, binding = BIND_y) writeonly buffer Y { float y[]; };
+layout(set = 0, binding = BIND_x) readonly buffer X1 { layout(offset = AT_x) float x_1[]; };
+layout(set = 0, binding = BIND_x) readonly buffer X4 { layout(offset = AT_x) vec4 x_4[]; };
+layout(set = 0, binding = BIND_y) writeonly buffer Y { layout(offset = AT_y) float y[]; };
 #ifdef BIND_bias
-layout(set = 0, binding = BIND_bias) readonly buffer Bias { float bias[]; };
+layout(set = 0, binding = BIND_bias) readonly buffer Bias { layout(offset = AT_bias) float bias[]; };
 #endif
 #ifdef BIND_res
-layout(set = 0, binding = BIND_res) readonly buffer Res { float res[]; };
+layout(set = 0, binding = BIND_res) readonly buffer Res { layout(offset = AT_res) float res[]; };
 #endif
 
 const uint PITCH = 4u * BU + 1u;                  /* of a staged row, in groups of eight f16 */

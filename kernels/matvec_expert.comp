@@ -80,20 +80,20 @@ end
 layout(local_size_x = LOCAL) in;
 #include "lib/reduce.glsl"
 #include "lib/lanes.glsl"
-layout(set = 0, binding = BIND_x) readonly buffer X1 { float x_1[]; };
-layout(set = 0, binding = BIND_x) readonly buffer X4 { vec4 x_4[]; };
-layout(set = 0, binding = BIND_y) writeonly buffer Y { float y[]; };
+layout(set = 0, binding = BIND_x) readonly buffer X1 { layout(offset = AT_x) float x_1[]; };
+layout(set = 0, binding = BIND_x) readonly buffer X4 { layout(offset = AT_x) vec4 x_4[]; };
+layout(set = 0, binding = BIND_y) writeonly buffer Y { layout(offset = AT_y) float y[]; };
 #ifdef BIND_tiles
-layout(set = 0, binding = BIND_tiles) readonly buffer Tiles { uint tiles[]; };
+layout(set = 0, binding = BIND_tiles) readonly buffer Tiles { layout(offset = AT_tiles) uint tiles[]; };
 uint tile_expert(uint tile) { return tiles[tile * (TILE + 1u)]; }
 uint tile_pair(uint tile, uint j) { return tiles[tile * (TILE + 1u) + 1u + j]; }
 #else
-layout(set = 0, binding = BIND_route) readonly buffer Route { uvec2 route[]; };
+layout(set = 0, binding = BIND_route) readonly buffer Route { layout(offset = AT_route) uvec2 route[]; };
 uint tile_expert(uint tile) { return route[tile].x; }
 uint tile_pair(uint tile, uint j) { return tile; }
 #endif
 #ifdef BIND_nw
-layout(set = 0, binding = BIND_nw) readonly buffer NW { float nw[]; };
+layout(set = 0, binding = BIND_nw) readonly buffer NW { layout(offset = AT_nw) float nw[]; };
 #endif
 
 const uint NONE = 0xffffffffu;

@@ -39,21 +39,21 @@ end
 layout(local_size_x = LOCAL) in;
 #include "lib/codes.glsl"
 #include "lib/step.h"
-layout(set = 0, binding = BIND_x) readonly buffer X1 { float x_1[]; };
-layout(set = 0, binding = BIND_x) readonly buffer X4 { vec4 x_4[]; };
-layout(set = 0, binding = BIND_y) writeonly buffer Y { float y[]; };
+layout(set = 0, binding = BIND_x) readonly buffer X1 { layout(offset = AT_x) float x_1[]; };
+layout(set = 0, binding = BIND_x) readonly buffer X4 { layout(offset = AT_x) vec4 x_4[]; };
+layout(set = 0, binding = BIND_y) writeonly buffer Y { layout(offset = AT_y) float y[]; };
 #ifdef BIND_nw
-layout(set = 0, binding = BIND_nw) readonly buffer NW1 { float nw_1[]; };
-layout(set = 0, binding = BIND_nw) readonly buffer NW4 { vec4 nw_4[]; };
+layout(set = 0, binding = BIND_nw) readonly buffer NW1 { layout(offset = AT_nw) float nw_1[]; };
+layout(set = 0, binding = BIND_nw) readonly buffer NW4 { layout(offset = AT_nw) vec4 nw_4[]; };
 #endif
 #ifdef BIND_bias
-layout(set = 0, binding = BIND_bias) readonly buffer Bias { float bias[]; };
+layout(set = 0, binding = BIND_bias) readonly buffer Bias { layout(offset = AT_bias) float bias[]; };
 #endif
 #ifdef BIND_res
-layout(set = 0, binding = BIND_res) readonly buffer Res { float res[]; };
+layout(set = 0, binding = BIND_res) readonly buffer Res { layout(offset = AT_res) float res[]; };
 #endif
 #ifdef BIND_step
-layout(set = 0, binding = BIND_step) readonly buffer Step { uint step_words[]; };
+layout(set = 0, binding = BIND_step) readonly buffer Step { layout(offset = AT_step) uint step_words[]; };
 #endif
 
 const uint PARTS = EPILOGUE == 1u ? 2u : 1u;       /* rows: gate and up make one output */

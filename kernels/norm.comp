@@ -15,9 +15,9 @@ function groups(t, c, k) return c.M, 1, 1 end
 // y = x / sqrt(mean(x^2) + EPS) * nw: one group per row.
 #include "lib/reduce.glsl"
 layout(local_size_x = LOCAL) in;
-layout(std430, set = 0, binding = BIND_x) readonly buffer X { float x[]; };
-layout(std430, set = 0, binding = BIND_nw) readonly buffer Weight { float nw[]; };
-layout(std430, set = 0, binding = BIND_y) writeonly buffer Y { float y[]; };
+layout(std430, set = 0, binding = BIND_x) readonly buffer X { layout(offset = AT_x) float x[]; };
+layout(std430, set = 0, binding = BIND_nw) readonly buffer Weight { layout(offset = AT_nw) float nw[]; };
+layout(std430, set = 0, binding = BIND_y) writeonly buffer Y { layout(offset = AT_y) float y[]; };
 
 const uint KEEP = 16u; // elements that an invocation keeps between the two passes; the others are read again
 

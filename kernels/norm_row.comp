@@ -18,9 +18,9 @@ function speed(t, c, k) return t.subgroup <= 8 and 1.5 or 0.05 end
 #extension GL_KHR_shader_subgroup_basic : require
 #extension GL_KHR_shader_subgroup_arithmetic : require
 layout(local_size_x = LOCAL) in;
-layout(std430, set = 0, binding = BIND_x) readonly buffer X { float x[]; };
-layout(std430, set = 0, binding = BIND_nw) readonly buffer Weight { float nw[]; };
-layout(std430, set = 0, binding = BIND_y) writeonly buffer Y { float y[]; };
+layout(std430, set = 0, binding = BIND_x) readonly buffer X { layout(offset = AT_x) float x[]; };
+layout(std430, set = 0, binding = BIND_nw) readonly buffer Weight { layout(offset = AT_nw) float nw[]; };
+layout(std430, set = 0, binding = BIND_y) writeonly buffer Y { layout(offset = AT_y) float y[]; };
 
 void main() {
     uint lane = gl_SubgroupInvocationID, row = gl_WorkGroupID.x * K;

@@ -11,7 +11,7 @@ function groups(t, c, k) return c.NH + 2 * c.NKV, c.M, 1 end
 #include "lib/rope.glsl"
 #include "lib/cache.glsl"
 layout(local_size_x = LOCAL) in;
-layout(std430, set = 0, binding = BIND_qkv) buffer Qkv { float qkv[]; };
+layout(std430, set = 0, binding = BIND_qkv) buffer Qkv { layout(offset = AT_qkv) float qkv[]; };
 KV_DECLARE(writeonly, kc)
 KV_DECLARE(writeonly, vc)
 

@@ -9,8 +9,8 @@ function groups(t, c, k) return c.N_EXPERT, 1, 1 end
 // counts all pairs, then writes its own in their order. A tile is its expert, then TILE pairs;
 // absent pairs, and the experts of unused tiles, are 0xffffffff.
 layout(local_size_x = LOCAL) in;
-layout(std430, set = 0, binding = BIND_route) readonly buffer Route { uvec2 route[]; };
-layout(std430, set = 0, binding = BIND_tiles) writeonly buffer Tiles { uint tiles[]; };
+layout(std430, set = 0, binding = BIND_route) readonly buffer Route { layout(offset = AT_route) uvec2 route[]; };
+layout(std430, set = 0, binding = BIND_tiles) writeonly buffer Tiles { layout(offset = AT_tiles) uint tiles[]; };
 
 const uint PAIRS = M * N_USED;
 const uint EACH = (PAIRS + LOCAL - 1u) / LOCAL; // pairs of an invocation, neighbours

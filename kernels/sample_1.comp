@@ -22,8 +22,8 @@ function groups(t, c, k) return (c.N_VOCAB + region(c) - 1) // region(c), 1, 1 e
 #define STEP_ACCESS readonly
 #include "lib/sample.glsl"
 layout(local_size_x = LOCAL) in;
-layout(std430, set = 0, binding = BIND_tokens) readonly buffer Tokens { uint tokens[]; };
-layout(std430, set = 0, binding = BIND_logits) readonly buffer Logits { float logits[]; };
+layout(std430, set = 0, binding = BIND_tokens) readonly buffer Tokens { layout(offset = AT_tokens) uint tokens[]; };
+layout(std430, set = 0, binding = BIND_logits) readonly buffer Logits { layout(offset = AT_logits) float logits[]; };
 
 shared uint seen[REGION / 32u]; // a bit per id of the region: among the latest tokens
 

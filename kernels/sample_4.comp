@@ -14,8 +14,8 @@ function groups(t, c, k) return 1, 1, 1 end
 #define STEP_ACCESS
 #include "lib/sample.glsl"
 layout(local_size_x = LOCAL) in;
-layout(std430, set = 0, binding = BIND_tokens) writeonly buffer Tokens { uint tokens[]; };
-layout(std430, set = 0, binding = BIND_ring) writeonly buffer Ring { uint ring[]; };
+layout(std430, set = 0, binding = BIND_tokens) writeonly buffer Tokens { layout(offset = AT_tokens) uint tokens[]; };
+layout(std430, set = 0, binding = BIND_ring) writeonly buffer Ring { layout(offset = AT_ring) uint ring[]; };
 
 shared uint listed_before[257]; // survivors in the regions before
 shared uint digit_x[256], digit_y[256];
@@ -67,7 +67,7 @@ uvec2 weight(bool by_mass, float d) { return by_mass ? mass_of(d) : uvec2(1u, 0u
 
 // Lists the slots of those entries of a bin that are within `outer`, in order; returns how many. Their keys are not needed any more
 // at the places where the first stage left them, so the list stands there.
-layout(std430, set = 0, binding = BIND_scratch) coherent buffer Shortlist { uint shortlist[]; };
+layout(std430, set = 0, binding = BIND_scratch) coherent buffer Shortlist { layout(offset = AT_scratch) uint shortlist[]; };
 
 uint shortlist_fill(Limit outer, uint bin, uint largest) {
     uint t = invocation(), per = (list_size() + LOCAL - 1u) / LOCAL;

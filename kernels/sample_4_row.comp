@@ -21,8 +21,8 @@ function speed(t, c, k) return t.subgroup <= 8 and 1.5 or 0.05 end
 #define barrier subgroupBarrier
 #include "lib/sample.glsl"
 layout(local_size_x = LOCAL) in;
-layout(std430, set = 0, binding = BIND_tokens) writeonly buffer Tokens { uint tokens[]; };
-layout(std430, set = 0, binding = BIND_ring) writeonly buffer Ring { uint ring[]; };
+layout(std430, set = 0, binding = BIND_tokens) writeonly buffer Tokens { layout(offset = AT_tokens) uint tokens[]; };
+layout(std430, set = 0, binding = BIND_ring) writeonly buffer Ring { layout(offset = AT_ring) uint ring[]; };
 
 const uint ID_BITS = 20u, ALL_IDS = (1u << ID_BITS) - 1u;
 

@@ -19,8 +19,8 @@ function groups(t, c, k) return c.M, 1, 1 end
 // N_USED different experts.
 #include "lib/reduce.glsl"
 layout(local_size_x = LOCAL) in;
-layout(std430, set = 0, binding = BIND_x) readonly buffer X { float x[]; };
-layout(std430, set = 0, binding = BIND_route) writeonly buffer Route { uvec2 route[]; };
+layout(std430, set = 0, binding = BIND_x) readonly buffer X { layout(offset = AT_x) float x[]; };
+layout(std430, set = 0, binding = BIND_route) writeonly buffer Route { layout(offset = AT_route) uvec2 route[]; };
 
 const uint PER = (N_EXPERT + LOCAL - 1u) / LOCAL; // experts of an invocation
 const float LEAST = -3e38, LEAST_SUM = 6.103515625e-5;

@@ -8,7 +8,7 @@ function bytes(nkv, ctx, hd) return nkv * ctx * ((hd + 7) // 8) * 16 end
 #define KV_BLOCK 0
 struct KvRaw { uvec4 code; };
 
-#define KV_DECLARE(access, name) layout(std430, set = 0, binding = BIND_##name) access buffer Cache_##name { uvec4 name[]; };
+#define KV_DECLARE(access, name) layout(std430, set = 0, binding = BIND_##name) access buffer Cache_##name { layout(offset = AT_##name) uvec4 name[]; };
 #define KV_FETCH(name, row, unit) KvRaw(name[(row) * KV_UNITS + (unit)])
 #define KV_STORE(name, row, unit, raw) name[(row) * KV_UNITS + (unit)] = (raw).code
 

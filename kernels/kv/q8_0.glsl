@@ -17,8 +17,8 @@ end
 struct KvRaw { uvec4 code; uint scale; };
 
 #define KV_DECLARE(access, name) \
-    layout(std430, set = 0, binding = BIND_##name) access buffer Cache_##name { uvec4 name[]; }; \
-    layout(std430, set = 0, binding = BIND_##name) access buffer Scale_##name { uint name##_scale[]; };
+    layout(std430, set = 0, binding = BIND_##name) access buffer Cache_##name { layout(offset = AT_##name) uvec4 name[]; }; \
+    layout(std430, set = 0, binding = BIND_##name) access buffer Scale_##name { layout(offset = AT_##name) uint name##_scale[]; };
 #define KV_FETCH(name, row, unit) \
     KvRaw(name[(row) * KV_UNITS + (unit)], name##_scale[KV_SCALE0 + (row) * KV_ROW_SCALES + (unit) / 4u])
 #define KV_STORE(name, row, unit, raw) \

@@ -2,8 +2,8 @@
 #include "lib/rope.glsl"
 #include "lib/cache.glsl"
 
-layout(std430, set = 0, binding = BIND_qkv) readonly buffer Qkv { float qkv[]; };
-layout(std430, set = 0, binding = BIND_y) writeonly buffer Y { float y[]; };
+layout(std430, set = 0, binding = BIND_qkv) readonly buffer Qkv { layout(offset = AT_qkv) float qkv[]; };
+layout(std430, set = 0, binding = BIND_y) writeonly buffer Y { layout(offset = AT_y) float y[]; };
 KV_DECLARE(ATTENTION_CACHE, kc)
 KV_DECLARE(ATTENTION_CACHE, vc)
 

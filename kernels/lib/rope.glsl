@@ -1,5 +1,5 @@
 // Rotary positions. A head's elements are taken as HD/2 pairs: the first N_ROT/2 are rotated, the others are not.
-layout(std430, set = 0, binding = BIND_rope) readonly buffer Rope { vec2 rope[]; };
+layout(std430, set = 0, binding = BIND_rope) readonly buffer Rope { layout(offset = AT_rope) vec2 rope[]; };
 
 const uint ROPE_COARSE = 256u * (N_ROT / 2u);
 

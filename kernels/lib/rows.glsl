@@ -1,6 +1,6 @@
 // The step block, and how many rows of this sequence count. STEP_ACCESS: `readonly`, or empty for those that write it.
 #include "lib/step.h"
-layout(std430, set = 0, binding = BIND_step) STEP_ACCESS buffer Step { uint step_word[STEP_WORDS]; };
+layout(std430, set = 0, binding = BIND_step) STEP_ACCESS buffer Step { layout(offset = AT_step) uint step_word[STEP_WORDS]; };
 
 // min(M, END - POS); of a sequence that starts behind the last known token, none.
 uint rows_valid() {

@@ -22,7 +22,7 @@
 #include "lib/rows.glsl"
 #include "lib/reduce.glsl"
 #include "lib/scan.glsl"
-layout(std430, set = 0, binding = BIND_scratch) buffer Scratch { uint scratch[]; };
+layout(std430, set = 0, binding = BIND_scratch) buffer Scratch { layout(offset = AT_scratch) uint scratch[]; };
 
 /* A region is a run of ids that a workgroup of the first stages takes. At most 256 regions. */
 const uint REGION = N_VOCAB <= 65536u ? 256u : N_VOCAB <= 131072u ? 512u : N_VOCAB <= 262144u ? 1024u : 2048u;

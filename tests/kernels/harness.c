@@ -481,8 +481,8 @@ static const char *stores_create(Harness *h, const HarnessCase *c, HarnessBuffer
                                  Store *s, const HarnessBuffer **bound) {
     for (uint32_t i = 0; i < c->choice->n_bindings; i++) {
         for (uint32_t k = 0; k < n_buffers; k++)
-            if (!strcmp(b[k].role, c->choice->bindings[i])) bound[i] = &b[k];
-        if (!bound[i]) return arena_printf(h->arena, "no buffer for role %s", c->choice->bindings[i]);
+            if (!strcmp(b[k].role, c->choice->role[i].name)) bound[i] = &b[k];
+        if (!bound[i]) return arena_printf(h->arena, "no buffer for role %s", c->choice->role[i].name);
         const char *error = store_create(h, bound[i], copies, &s[i]);
         if (error) return error;
     }
