@@ -43,6 +43,27 @@ CompiledPlan *compile_plan(Arena *a, const CompileOptions *o) {
 
 /* ---- passes that have no file of their own ------------------------------------------------------------------------- */
 
+/* Texts that differ may give one module: not every constant of an operation matters to its kernel. */
+static void modules_merge(Arena *a, CompiledPlan *p) {
+    uint32_t *to = ARENA_ARRAY(a, uint32_t, p->n_modules), n = 0;
+    for (uint32_t i = 0; i < p->n_modules; i++) {
+        const SpirvJob *m = &p->module[i].spirv;
+        const KernelChoice *c = p->op[p->module[i].first_op].choice;
+        uint32_t k = 0;
+        for (; k < n; k++) {
+            const SpirvJob *o = &p->module[k].spirv;
+            const KernelChoice *d = p->op[p->module[k].first_op].choice;
+            if (o->hash == m->hash && o->bytes == m->bytes && memcmp(o->words, m->words, m->bytes) == 0 &&
+                d->subgroup == c->subgroup && d->n_bindings == c->n_bindings)
+                break;
+        }
+        to[i] = k;
+        if (k == n) p->module[n++] = p->module[i];
+    }
+    p->n_modules = n;
+    for (uint32_t i = 0; i < p->n_ops; i++) p->op[i].kernel = to[p->op[i].kernel];
+}
+
 /* All modules, then: what a module says of itself is what the plan was made for. */
 static void compile_kernels(Arena *a, CompiledPlan *p, const CompileOptions *o) {
     SpirvJob *jobs = ARENA_ARRAY(a, SpirvJob, p->n_modules);
@@ -55,6 +76,7 @@ static void compile_kernels(Arena *a, CompiledPlan *p, const CompileOptions *o) 
             fail(FAIL_USER, "kernels/%s.comp: the module has %u invocations and %u bindings, its header says %u and %u", c->file,
                  jobs[i].local_size, jobs[i].n_bindings, c->local, c->n_bindings);
     }
+    modules_merge(a, p);
 }
 
 /* Weights that one token touches, in elements. */

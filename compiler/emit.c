@@ -184,7 +184,7 @@ static void needs_push(lua_State *L, const CompiledPlan *p) {
     lua_newtable(L);
     set_string(L, "device_name", p->target->device_name);
     lua_newtable(L);
-    bool newer = p->target->api_version >= ((1u << 22) | (3u << 12)); /* modules are SPIR-V 1.6 then */
+    bool newer = p->target->api_version >= ((1u << 22) | (3u << 12)); /* what its modules are compiled for */
     field_push(L, "api_version", newer ? (1u << 22) | (3u << 12) : (1u << 22) | (1u << 12), false);
     field_push(L, "max_storage_range", largest_binding(p), false);
     field_push(L, "max_allocation", largest_zone(p), false);

@@ -83,7 +83,7 @@ static void modules_collect(Arena *a, CompiledPlan *p) {
         p->op[i].kernel = k;
         if (k < p->n_modules) continue;
         p->module[k] = (PlanModule){arena_printf(a, "%s_%u", c->file, k), c->label, c->source, i,
-                                    {.name = c->label, .source = c->source, .api_version = p->target->api_version}};
+                                    {.name = c->label, .source = c->source, .api_version = p->target->api_version, .needs = c->needs}};
         p->n_modules++;
     }
 }

@@ -211,6 +211,13 @@ static const char *need_missing(KernelLibrary *l, const KernelFile *f) {
     return missing;
 }
 
+static uint32_t needs_of(KernelLibrary *l, const KernelFile *f) {
+    uint32_t bits = 0;
+    for (int c = 0; c < N_CAP; c++)
+        if (header_list_has(l, f, "needs", capability_names[c])) bits |= 1u << c;
+    return bits;
+}
+
 static bool file_legal(Search *s, const KernelFile *f) {
     const char *missing = need_missing(s->l, f);
     if (missing) return reject(s, f->name, missing), false;
@@ -410,6 +417,7 @@ static int knobs_at(Search *s, const KernelFile *f, const KernelFile *inner, lua
 static void kernel_search(Search *s, const KernelFile *f, const KernelFile *inner) {
     KernelChoice base = {0};
     if (!file_legal(s, f) || (inner && !file_legal(s, inner)) || !roles_bind(s, f, &base)) return;
+    base.needs = needs_of(s->l, f) | (inner ? needs_of(s->l, inner) : 0);
     for (lua_Integer i = 1;; i++) {
         KernelChoice c = base;
         int knobs = knobs_at(s, f, inner, i, &c);

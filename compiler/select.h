@@ -42,6 +42,7 @@ typedef struct {
     Constant knobs[16];
     uint32_t groups[3], local, shared_bytes;
     uint32_t subgroup;     /* required size, or 0 */
+    uint32_t needs;        /* capability words of kernel and inner loop, bit 1 << CAP_... each */
     uint32_t n_roles, n_bindings;
     struct { const char *name; uint32_t binding, at; } role[KERNEL_MAX_ROLES]; /* in the header's order; at: first byte */
     const char *source;    /* wrapper text for spirv_compile */

@@ -16,7 +16,7 @@
 #define QCC_SHADERC_VERSION "unknown"
 #endif
 
-enum { SPIRV_MAGIC = 0x07230203, CACHE_FORMAT = 2 };
+enum { SPIRV_MAGIC = 0x07230203, CACHE_FORMAT = 3 };
 
 /* ---- sources: embedded files, or those of a directory that overrides them ------------------------------------------ */
 
@@ -66,21 +66,21 @@ static shaderc_include_result *include_resolve(void *user, const char *requested
 }
 static void include_release(void *user, shaderc_include_result *r) { (void)user, (void)r; }
 
-/* SPIR-V 1.3 is what Vulkan 1.1 reads; newer devices get 1.5, which newer extensions ask for. Not 1.6: there some compilers state the
- * workgroup's size by ids, and subgroup sizes may vary unasked. */
-static void options_set_target(shaderc_compile_options_t o, uint32_t api_version) {
-    uint32_t minor = (api_version >> 12) & 0x3ff;
-    shaderc_compile_options_set_target_env(o, shaderc_target_env_vulkan,
-                                           minor >= 3 ? shaderc_env_version_vulkan_1_3
-                                                      : shaderc_env_version_vulkan_1_1);
-    shaderc_compile_options_set_target_spirv(o, minor >= 3 ? shaderc_spirv_version_1_5
-                                                           : shaderc_spirv_version_1_3);
+/* SPIR-V 1.3 is what Vulkan 1.1 reads; newer devices get 1.5, which newer extensions ask for. 1.6 only where an extension does not
+ * do with less: there some compilers state the workgroup's size by ids, and subgroup sizes may vary unasked. */
+typedef struct { shaderc_env_version vulkan; shaderc_spirv_version spirv; } Environment;
+
+static Environment environment_of(uint32_t api_version, uint32_t needs) {
+    if (needs & 1u << CAP_COOPMAT2) return (Environment){shaderc_env_version_vulkan_1_3, shaderc_spirv_version_1_6};
+    if ((api_version >> 12 & 0x3ff) >= 3) return (Environment){shaderc_env_version_vulkan_1_3, shaderc_spirv_version_1_5};
+    return (Environment){shaderc_env_version_vulkan_1_1, shaderc_spirv_version_1_3};
 }
 
 static shaderc_compilation_result_t compile_text(shaderc_compiler_t c, IncludeContext *inc, const char *name,
-                                                 const char *source, uint32_t api_version) {
+                                                 const char *source, Environment e) {
     shaderc_compile_options_t o = shaderc_compile_options_initialize();
-    options_set_target(o, api_version);
+    shaderc_compile_options_set_target_env(o, shaderc_target_env_vulkan, e.vulkan);
+    shaderc_compile_options_set_target_spirv(o, e.spirv);
     shaderc_compile_options_set_optimization_level(o, shaderc_optimization_level_performance);
     shaderc_compile_options_set_include_callbacks(o, include_resolve, include_release, inc);
     shaderc_compilation_result_t r =
@@ -156,7 +156,8 @@ static void job_compile(Worker *w, size_t i) {
     XXH3_state_t *h = XXH3_createState();
     XXH3_128bits_reset(h);
     char setup[128];
-    int k = snprintf(setup, sizeof setup, "%d|%s|%u", CACHE_FORMAT, QCC_SHADERC_VERSION, j->api_version >> 12);
+    Environment e = environment_of(j->api_version, j->needs);
+    int k = snprintf(setup, sizeof setup, "%d|%s|%u|%u", CACHE_FORMAT, QCC_SHADERC_VERSION, (unsigned)e.vulkan, (unsigned)e.spirv);
     XXH3_128bits_update(h, setup, (size_t)k);
     source_hash(w->arena, w->batch->dir, h, j->source, strlen(j->source), 0);
     XXH128_hash_t key = XXH3_128bits_digest(h);
@@ -167,7 +168,7 @@ static void job_compile(Worker *w, size_t i) {
     if (path && cache_load(w->arena, path, key, j)) return;
     if (!w->compiler) w->compiler = shaderc_compiler_initialize();
     IncludeContext inc = {w->arena, w->batch->dir};
-    shaderc_compilation_result_t r = compile_text(w->compiler, &inc, j->name, j->source, j->api_version);
+    shaderc_compilation_result_t r = compile_text(w->compiler, &inc, j->name, j->source, e);
     if (shaderc_result_get_compilation_status(r) != shaderc_compilation_status_success) {
         w->batch->error[i] = arena_strdup(w->arena, shaderc_result_get_error_message(r));
     } else {
@@ -238,7 +239,7 @@ const ShaderAbility *shader_ability(void) {
         s.caps[i] = true;
         if (!ability_text[i]) continue;
         const char *text = arena_printf(a, "#version 450\n%s", ability_text[i]);
-        shaderc_compilation_result_t r = compile_text(c, &inc, "probe", text, (1u << 22) | (3u << 12));
+        shaderc_compilation_result_t r = compile_text(c, &inc, "probe", text, environment_of((1u << 22) | (3u << 12), 1u << i));
         s.caps[i] = shaderc_result_get_compilation_status(r) == shaderc_compilation_status_success;
         shaderc_result_release(r);
     }

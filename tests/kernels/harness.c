@@ -253,7 +253,8 @@ static size_t profile_cases(Harness *h, Profile *p, const KernelOp *op, HarnessC
     for (uint32_t i = 0; i < n; i++) {
         c[i] = (HarnessCase){.profile = p->name, .choice = &choices[i]};
         c[i].label = arena_printf(a, "%s: %s", p->name, choices[i].label);
-        jobs[i] = (SpirvJob){.name = c[i].label, .source = choices[i].source, .api_version = p->target.api_version};
+        jobs[i] = (SpirvJob){.name = c[i].label, .source = choices[i].source, .api_version = p->target.api_version,
+                             .needs = choices[i].needs};
     }
     spirv_compile(a, jobs, n, 2, dir, true);
     for (uint32_t i = 0; i < n; i++) c[i].module = jobs[i];
