@@ -167,7 +167,9 @@ void compile(Arena *a, const CompileOptions *o) {
     uint64_t bytes = pack_write(a, p, elf, blobs, n, XXH3_64bits(manifest, strlen(manifest)), thread_count(o), o->output);
     stage("pack", &t);
     if (p->host_weight_bytes)
-        note(1, "%s of the weights do not fit the memory budget and stay in host memory", human_bytes(a, p->host_weight_bytes));
+        note(1, "%s of the %s of weights stay in host memory: the budget of device memory is %s (%s)", human_bytes(a, p->host_weight_bytes),
+             human_bytes(a, p->weight_bytes), human_bytes(a, p->budget),
+             p->options.vram_budget ? "--vram-budget" : "nine tenths of the target's heap; --vram-budget changes it");
     note(1, "%s: %s, %u kernels, %s for %s, context %u, %.1f s", o->output, human_bytes(a, bytes), p->n_modules,
          human_bytes(a, p->weight_bytes), p->target->device_name, p->options.n_ctx, now_s() - start);
 }

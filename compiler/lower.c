@@ -86,15 +86,12 @@ static void part_ranges(Lower *l, Buffer *b, const Step *s, uint64_t row0, uint6
     }
 }
 
-uint64_t part_limit(const Lower *l) {
-    const Target *t = l->p->target;
-    uint64_t limit = t->max_storage_range < t->max_buffer ? t->max_storage_range : t->max_buffer;
-    return t->max_allocation < limit ? t->max_allocation : limit;
-}
+uint64_t part_limit(const Lower *l) { return target_binding_limit(l->p->target).bytes; }
 
-void part_too_large(const Lower *l, const GgufTensor *t) {
-    fail(FAIL_USER, "target '%s': 16 rows of %s take more than the %llu bytes that one storage buffer may cover "
-         "(maxStorageBufferRange)", l->p->target->name, t->name, (unsigned long long)part_limit(l));
+void part_too_large(const Lower *l, const GgufTensor *t, uint64_t bytes) {
+    TargetLimit limit = target_binding_limit(l->p->target);
+    fail(FAIL_USER, "target '%s': %s is %llu: 16 rows of '%s', the smallest part of a matrix, take %llu bytes", l->p->target->name,
+         limit.name, (unsigned long long)limit.bytes, t->name, (unsigned long long)bytes);
 }
 
 void parts_make(Lower *l, uint32_t index, const Step *s) {
@@ -108,8 +105,9 @@ void parts_make(Lower *l, uint32_t index, const Step *s) {
     uint64_t n_parts = div_up(whole, limit ? limit : 1), each;
     for (;; n_parts++) { /* whole words of 2-byte planes: an even number of rows, here a multiple of 16 */
         each = round_up(div_up(rows, n_parts), 16);
-        if (format_layout(f, (each < rows ? each : rows) * per_row, k, offset) <= limit) break;
-        if (each <= 16) part_too_large(l, s->matrix[0].weight);
+        uint64_t bytes = format_layout(f, (each < rows ? each : rows) * per_row, k, offset);
+        if (bytes <= limit) break;
+        if (each <= 16) part_too_large(l, s->matrix[0].weight, bytes);
     }
     n_parts = div_up(rows, each);
     l->part[index] = ARENA_ARRAY(l->arena, uint32_t, n_parts);

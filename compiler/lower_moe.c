@@ -55,7 +55,7 @@ static void part_extent(const Lower *l, const StackArgs *g, uint32_t *experts, u
         *rows = (uint32_t)round_up(div_up(t->ne[1], pieces), 16);
         if (format_layout(f, (uint64_t)*rows * stack_tensors(g), k, offset) <= limit) return;
     }
-    part_too_large(l, t);
+    part_too_large(l, t, format_layout(f, (uint64_t)*rows * stack_tensors(g), k, offset));
 }
 
 static void part_make(Lower *l, const StackArgs *g, ExpertPart *q, const char *name) {

@@ -6,17 +6,16 @@
 
 static uint32_t zone_add(CompiledPlan *p, const char *name, ZoneKind kind) {
     if (p->n_zones == PLAN_MAX_ZONES)
-        fail(FAIL_USER, "target '%s': the model needs more than %d allocations of at most %llu bytes", p->target->name,
-             PLAN_MAX_ZONES, (unsigned long long)p->target->max_allocation);
+        fail(FAIL_USER, "target '%s': %s is %llu: the model needs more than %d allocations of that size, as many as qcc makes",
+             p->target->name, target_zone_limit(p->target).name, (unsigned long long)target_zone_limit(p->target).bytes,
+             PLAN_MAX_ZONES);
     p->zone[p->n_zones] = (PlanZone){name, kind, 0};
     return p->n_zones++;
 }
 
-static uint64_t zone_limit(const Target *t) { return t->max_allocation < t->max_buffer ? t->max_allocation : t->max_buffer; }
-
 static bool zone_fits(const CompiledPlan *p, uint32_t zone, uint64_t bytes) {
     uint64_t at = round_up(p->zone[zone].bytes, p->target->storage_alignment);
-    return at + bytes <= zone_limit(p->target);
+    return at + bytes <= target_zone_limit(p->target).bytes;
 }
 
 static void zone_put(CompiledPlan *p, uint32_t zone, Buffer *b) {
@@ -24,6 +23,45 @@ static void zone_put(CompiledPlan *p, uint32_t zone, Buffer *b) {
     b->zone = zone;
     b->offset = round_up(p->zone[zone].bytes, align);
     p->zone[zone].bytes = b->offset + b->bytes;
+}
+
+/* ---- what one binding and one allocation can have ------------------------------------------------------------------ */
+
+/* The caller's wish that made a buffer, or a zone of such buffers, as large as it is. */
+static const char *hint_of(BufferKind kind) {
+    switch (kind) {
+    case BUFFER_VALUE: return "; lower --batch";
+    case BUFFER_LOGITS:
+    case BUFFER_READBACK: return "; lower --batch below 16";
+    case BUFFER_KV: return "; lower --ctx or use --kv q8_0";
+    case BUFFER_TOKENS:
+    case BUFFER_RING: return "; lower --ctx";
+    default: return "";
+    }
+}
+
+/* Before places are given: a buffer that no binding covers has none. Parts of matrices were made to fit. */
+static void bindings_check(const CompiledPlan *p) {
+    TargetLimit limit = target_binding_limit(p->target);
+    for (uint32_t i = 0; i < p->n_buffers; i++) {
+        const Buffer *b = &p->buffer[i];
+        if (b->bytes > limit.bytes)
+            fail(FAIL_USER, "target '%s': %s is %llu: '%s' takes %llu bytes%s", p->target->name, limit.name,
+                 (unsigned long long)limit.bytes, b->name, (unsigned long long)b->bytes, hint_of(b->kind));
+    }
+}
+
+/* Zones of weights and caches are closed before they are too large; the others hold what is left. */
+static void zones_check(const CompiledPlan *p) {
+    TargetLimit limit = target_zone_limit(p->target);
+    for (uint32_t z = 0; z < p->n_zones; z++) {
+        if (p->zone[z].bytes <= limit.bytes) continue;
+        BufferKind kind = BUFFER_STEP;
+        for (uint32_t i = 0, most = 0; i < p->n_buffers; i++) /* the largest of the zone is to blame */
+            if (p->buffer[i].zone == z && p->buffer[i].bytes > most) most = (uint32_t)p->buffer[i].bytes, kind = p->buffer[i].kind;
+        fail(FAIL_USER, "target '%s': %s is %llu: the zone '%s' takes %llu bytes%s", p->target->name, limit.name,
+             (unsigned long long)limit.bytes, p->zone[z].name, (unsigned long long)p->zone[z].bytes, hint_of(kind));
+    }
 }
 
 /* ---- activations --------------------------------------------------------------------------------------------------- */
@@ -52,16 +90,12 @@ static uint64_t value_place(const CompiledPlan *p, uint32_t index, uint64_t alig
     return at;
 }
 
-static void values_place(Arena *a, CompiledPlan *p) {
+static void values_place(CompiledPlan *p) {
     uint32_t zone = zone_add(p, "scratch", ZONE_DEVICE);
     uint64_t align = p->target->storage_alignment > 16 ? p->target->storage_alignment : 16;
     for (uint32_t i = 0; i < p->n_buffers; i++) {
         Buffer *b = &p->buffer[i];
         if (b->kind != BUFFER_VALUE) continue;
-        if (b->bytes > p->target->max_storage_range)
-            fail(FAIL_USER, "target '%s': value '%s' of a batch of %u rows takes %llu bytes, more than one storage buffer may cover (%llu); "
-                 "lower --batch", p->target->name, b->name, p->batch[b->batch].rows, (unsigned long long)b->bytes,
-                 (unsigned long long)p->target->max_storage_range);
         b->zone = zone;
         b->offset = value_place(p, i, align);
         uint64_t end = b->offset + b->bytes;
@@ -69,9 +103,6 @@ static void values_place(Arena *a, CompiledPlan *p) {
         if (end > p->zone[zone].bytes) p->zone[zone].bytes = end;
     }
     p->scratch_bytes = p->zone[zone].bytes;
-    if (p->scratch_bytes > zone_limit(p->target))
-        fail(FAIL_USER, "target '%s': activations of a batch of %u rows take %s, one allocation may take %s; lower --batch",
-             p->target->name, p->options.batch, human_bytes(a, p->scratch_bytes), human_bytes(a, zone_limit(p->target)));
 }
 
 /* ---- state and caches ---------------------------------------------------------------------------------------------- */
@@ -90,10 +121,6 @@ static void caches_place(CompiledPlan *p) {
     for (uint32_t i = 0; i < p->n_buffers; i++) {
         Buffer *b = &p->buffer[i];
         if (b->kind != BUFFER_KV) continue;
-        if (b->bytes > p->target->max_storage_range || b->bytes > zone_limit(p->target))
-            fail(FAIL_USER, "target '%s': the cache '%s' for %u tokens takes %llu bytes, more than one storage buffer may cover (%llu); "
-                 "lower --ctx or use --kv q8_0", p->target->name, b->name, p->options.n_ctx, (unsigned long long)b->bytes,
-                 (unsigned long long)p->target->max_storage_range);
         if (zone == UINT32_MAX || !zone_fits(p, zone, b->bytes)) zone = zone_add(p, "cache", ZONE_DEVICE_ZERO);
         zone_put(p, zone, b);
         p->kv_bytes += b->bytes;
@@ -105,12 +132,12 @@ static void caches_place(CompiledPlan *p) {
 static bool is_weight(const Buffer *b) { return b->kind == BUFFER_PART || b->kind == BUFFER_VECTOR; }
 
 /* The last layers go to host memory first: the embedding and the first layers stay. */
-static void weights_place(CompiledPlan *p, uint64_t budget) {
-    uint64_t used = 0;
+static void weights_place(CompiledPlan *p) {
+    uint64_t used = 0, budget = p->budget;
     for (uint32_t z = 0; z < p->n_zones; z++) used += p->zone[z].kind == ZONE_HOST ? 0 : p->zone[z].bytes;
     if (used > budget)
-        fail(FAIL_USER, "caches and activations alone take %llu MiB, the memory budget is %llu MiB; lower --ctx or --batch, or raise "
-             "--vram-budget", (unsigned long long)(used >> 20), (unsigned long long)(budget >> 20));
+        fail(FAIL_USER, "target '%s': caches and activations alone take %llu bytes, the memory budget is %llu; lower --ctx or --batch, "
+             "or raise --vram-budget", p->target->name, (unsigned long long)used, (unsigned long long)budget);
     uint32_t device = UINT32_MAX, host = UINT32_MAX;
     for (uint32_t i = 0; i < p->n_buffers; i++) {
         Buffer *b = &p->buffer[i];
@@ -126,11 +153,14 @@ static void weights_place(CompiledPlan *p, uint64_t budget) {
     }
 }
 
-void memory_place(Arena *a, CompiledPlan *p) {
+void memory_place(CompiledPlan *p) {
+    bindings_check(p);
     lifetimes(p);
-    values_place(a, p);
+    values_place(p);
     state_place(p);
     caches_place(p);
     uint64_t heap = p->target->device_heap, budget = p->options.vram_budget;
-    weights_place(p, budget ? budget : heap ? heap - heap / 10 : UINT64_MAX);
+    p->budget = budget ? budget : heap ? heap - heap / 10 : UINT64_MAX;
+    weights_place(p);
+    zones_check(p);
 }

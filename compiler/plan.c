@@ -17,7 +17,7 @@ CompiledPlan *plan_make(Arena *a, const Program *program, const Target *t, const
     if (p->options.batch > p->options.n_ctx) p->options.batch = p->options.n_ctx;
     KernelLibrary *lib = select_open(a, t, p->options.lua_path);
     lower(a, p, lib);
-    memory_place(a, p);
+    memory_place(p);
     choose_kernels(a, p, lib);
     schedule(a, p);
     plan_verify(p);

@@ -92,6 +92,7 @@ typedef struct CompiledPlan {
     Batch batch[PLAN_MAX_BATCHES];
     PlanSequence sequence[PLAN_MAX_SEQUENCES];
     uint32_t step, tokens, ring, logits, readback; /* buffers */
+    uint64_t budget; /* device memory that the plan may take */
     uint64_t weight_bytes, host_weight_bytes, kv_bytes, scratch_bytes, decode_bytes;
     double decode_us;
 } CompiledPlan;
@@ -110,7 +111,7 @@ RolePlace plan_binding(const CompiledPlan *p, const PlanOp *o, uint32_t index);
 
 /* The stages, in order. */
 void lower(Arena *a, CompiledPlan *p, KernelLibrary *lib);
-void memory_place(Arena *a, CompiledPlan *p);
+void memory_place(CompiledPlan *p);
 void choose_kernels(Arena *a, CompiledPlan *p, KernelLibrary *lib);
 void schedule(Arena *a, CompiledPlan *p);
 #endif

@@ -421,6 +421,9 @@ static void kernel_search(Search *s, const KernelFile *f, const KernelFile *inne
     for (lua_Integer i = 1;; i++) {
         KernelChoice c = base;
         int knobs = knobs_at(s, f, inner, i, &c);
+        if (knobs == LUA_NOREF && i == 1)
+            reject(s, f->name, arena_printf(s->l->arena, "nothing for %u invocations and %u bytes of shared memory",
+                                            s->l->target->max_invocations, s->l->target->shared_bytes));
         if (knobs == LUA_NOREF) return;
         candidate_add(s, f, inner, knobs, (uint32_t)i - 1, c);
         luaL_unref(s->l->lua, LUA_REGISTRYINDEX, knobs);

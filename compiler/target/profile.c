@@ -137,7 +137,7 @@ static void check_positive(const Profile *p, uint64_t x, const char *field)
 
 static void read_limits(const Profile *p, Target *t)
 {
-    t->max_storage_range = limit_u64(p, "maxStorageBufferRange", 1u << 27);
+    t->max_storage_range = limit_u32(p, "maxStorageBufferRange", 1u << 27);
     uint32_t per_stage = limit_u32(p, "maxPerStageDescriptorStorageBuffers", 4);
     uint32_t per_set = limit_u32(p, "maxDescriptorSetStorageBuffers", 24);
     t->max_storage_bindings = per_stage < per_set ? per_stage : per_set;
@@ -158,6 +158,10 @@ static void read_limits(const Profile *p, Target *t)
     check_positive(p, t->storage_alignment, "minStorageBufferOffsetAlignment");
     check_positive(p, t->max_invocations, "maxComputeWorkGroupInvocations");
     check_positive(p, t->max_allocation, "maxMemoryAllocationSize");
+    check_positive(p, t->max_buffer, "maxBufferSize");
+    if (t->storage_alignment & (t->storage_alignment - 1))
+        fail(FAIL_USER, "%s: minStorageBufferOffsetAlignment is %u, which is no power of two",
+             p->where, t->storage_alignment);
     for (int i = 0; i < 3; i++) {
         check_positive(p, t->max_groups[i], "maxComputeWorkGroupCount");
         check_positive(p, t->max_local[i], "maxComputeWorkGroupSize");

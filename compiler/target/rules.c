@@ -312,6 +312,23 @@ void rules_apply_ability(Arena *a, Target *t, const ShaderAbility *s)
     }
 }
 
+/* ---- limits that several properties make ---- */
+
+TargetLimit target_zone_limit(const Target *t)
+{
+    return t->max_buffer < t->max_allocation
+               ? (TargetLimit){ t->max_buffer, "maxBufferSize" }
+               : (TargetLimit){ t->max_allocation, "maxMemoryAllocationSize" };
+}
+
+TargetLimit target_binding_limit(const Target *t)
+{
+    TargetLimit zone = target_zone_limit(t);
+    return t->max_storage_range <= zone.bytes
+               ? (TargetLimit){ t->max_storage_range, "maxStorageBufferRange" }
+               : zone;
+}
+
 /* ---- built-in profiles ---- */
 
 const char *rules_builtin_name(Arena *a, const EmbeddedFile *f)

@@ -14,7 +14,7 @@ typedef enum {
     CAP_STORAGE_16, CAP_STORAGE_8, /* 16/8-bit types in storage buffers */
     CAP_F16, CAP_INT8,             /* arithmetic */
     CAP_F16_DENORM,                /* f16 subnormals are preserved in conversions */
-    CAP_IDOT,                      /* packed 4x8 integer dot product, accelerated for signed operands */
+    CAP_IDOT,                      /* packed 4x8 integer dot product; of GPUs only where signed operands are accelerated */
     CAP_COOPMAT, CAP_COOPMAT2,     /* KHR cooperative matrix (f16 x f16 + f32, 16x16x16 in subgroup scope); NV 2 */
     CAP_BDA,                       /* buffer device addresses */
     N_CAP
@@ -48,6 +48,12 @@ typedef struct Target {
 /* What this build's shader compiler can do; the probe compiles a few lines per extension. */
 typedef struct { bool caps[N_CAP]; const char *version; } ShaderAbility;
 const ShaderAbility *shader_ability(void); /* in spirv.c */
+
+/* The most bytes that one binding covers, and that one zone (a buffer with an allocation of its own) holds, with the limit that
+ * says so. */
+typedef struct { uint64_t bytes; const char *name; } TargetLimit;
+TargetLimit target_binding_limit(const Target *t);
+TargetLimit target_zone_limit(const Target *t);
 
 /* NAME of a built-in profile, a path to a JSON, or "auto" (the local driver; device index `device`). */
 Target *target_read(Arena *a, const char *name, uint32_t device);
