@@ -5,6 +5,7 @@
 #include "link.h"
 #include "pack.h"
 #include "vocab.h"
+#include "weights.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,6 +25,7 @@ static void dump(Text *t) {
 CompiledPlan *compile_plan(Arena *a, const CompileOptions *o) {
     Text out = {.arena = a};
     Gguf *gguf = gguf_open(a, o->model);
+    if (o->weights) weights_choose(a, gguf, o->weights);
     Model *model = model_read(a, gguf);
     if (o->dump & DUMP_MODEL) model_print(model, &out), dump(&out);
     PlanOptions options = o->plan;

@@ -10,6 +10,7 @@ typedef struct {
     const char *target;         /* NULL = auto */
     uint32_t device;            /* for auto */
     PlanOptions plan;
+    const char *weights;        /* rules of weights.h, or NULL */
     const char *cc, *emit_dir;
     uint32_t dump;              /* DUMP_* bits, printed on stdout */
     uint32_t n_threads;         /* 0 = one per core */

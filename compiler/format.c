@@ -19,14 +19,20 @@ const Format *format_by_name(const char *name)
 
 const char *format_gguf_type_name(Arena *a, uint32_t type) { return gguf_type_label(a, type); }
 
+uint64_t format_plane_row_bytes(const Format *f, uint32_t plane, uint32_t k)
+{
+    uint32_t span = f->plane_span[plane];
+    return (span ? div_up(round_up(k, FORMAT_UNIT), span) : 1) * f->plane_bytes[plane];
+}
+
 uint64_t format_layout(const Format *f, uint64_t n_rows, uint32_t k,
                        uint64_t offset[FORMAT_MAX_PLANES])
 {
-    uint64_t at = 0, padded = round_up(k, FORMAT_UNIT);
+    uint64_t at = 0;
     for (uint32_t p = 0; p < FORMAT_MAX_PLANES; p++) {
         offset[p] = at; /* planes that the format does not have are empty, at the end */
         if (p < f->n_planes)
-            at = round_up(at + n_rows * div_up(padded, f->plane_span[p]) * f->plane_bytes[p], 16);
+            at = round_up(at + n_rows * format_plane_row_bytes(f, p, k), 16);
     }
     return at;
 }

@@ -3,7 +3,7 @@
  * Each format is one file, kernels/formats/NAME.h, in the common subset of C and GLSL, compiled here as C and included
  * by kernels as GLSL. A matrix [rows][k] (k fastest) is handled in units of 32 weights of one row; k is padded
  * with zero weights to a multiple of 32. Packed form: a few planes, each an array over units, in row order:
- *   plane p holds `plane_bytes[p]` bytes for every `plane_span[p]` weights (a multiple of 32).
+ *   plane p holds `plane_bytes[p]` bytes for every `plane_span[p]` weights (a multiple of 32; 0: for every row).
  * Planes of one part follow each other, each starting at a multiple of 16 bytes. */
 #ifndef QCC_FORMAT_H
 #define QCC_FORMAT_H
@@ -25,6 +25,8 @@ typedef struct Format {
     /* Packs the blocks that hold one row, k weights. plane[p] points at this row's first byte in plane p. Rows of 2-byte planes
      * may share a 32-bit word with their neighbours, which is why this is byte-addressed. */
     void (*pack)(const uint8_t *row, uint32_t k, uint8_t *const plane[]);
+    /* Makes the blocks of a row of k weights, finite; NULL where weights come in this format only. Ties and order are fixed. */
+    void (*quantize)(const float *x, uint32_t k, uint8_t *row);
 } Format;
 
 extern const Format *const formats[]; /* NULL-terminated, generated from kernels/formats */
@@ -35,6 +37,7 @@ const char *format_gguf_type_name(Arena *a, uint32_t type);
 
 /* Layout of a part of n_rows rows: offset of each plane in bytes, and the total, a multiple of 16. */
 uint64_t format_layout(const Format *f, uint64_t n_rows, uint32_t k, uint64_t offset[FORMAT_MAX_PLANES]);
+uint64_t format_plane_row_bytes(const Format *f, uint32_t plane, uint32_t k); /* of a packed row */
 uint64_t format_row_bytes(const Format *f, uint32_t k); /* of a GGUF row */
 /* Decodes one GGUF row of k weights. */
 void format_decode_row(const Format *f, const uint8_t *row, uint32_t k, float *out);

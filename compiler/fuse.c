@@ -2,6 +2,7 @@
  * step is `absorbed` by it; every other node makes a step where it stands, so that inputs come
  * first. A node that no rule takes is an error that names it. */
 #include "fuse.h"
+#include "weights.h"
 #include <string.h>
 
 typedef struct {
@@ -38,7 +39,7 @@ static bool same_input(const Fuse *f, uint32_t a, uint32_t b) {
 }
 
 static const Format *format_of(const Fuse *f, uint32_t linear) {
-    const Format *format = format_by_gguf_type(node_at(f, linear)->weight->type);
+    const Format *format = weights_format(node_at(f, linear)->weight);
     ASSERT(format);
     return format;
 }

@@ -30,6 +30,7 @@ typedef struct {
     uint64_t ne[4];      /* ne[0] is contiguous; missing dimensions are 1 */
     const uint8_t *data; /* inside the mapping */
     uint64_t bytes;
+    const struct Format *store; /* the format it is requantized to, NULL as a rule: see weights.h */
 } GgufTensor;
 
 typedef struct Gguf {

@@ -11,6 +11,7 @@
  * A stack of experts is packed in parts of whole experts, each with its gate rows, then its up rows
  * if both have one format. An expert that is too large for a binding is cut by rows. */
 #include "lower.h"
+#include "weights.h"
 #include <string.h>
 
 /* Rows that share loaded weights. More would take registers and shared memory that many lack. */
@@ -42,7 +43,7 @@ static uint32_t stack_tensors(const StackArgs *g) { return g->tensor[1] ? 2 : 1;
 /* Experts of one part and rows of each, as many as a binding covers. */
 static void part_extent(const Lower *l, const StackArgs *g, uint32_t *experts, uint32_t *rows) {
     const GgufTensor *t = g->tensor[0];
-    const Format *f = format_by_gguf_type(t->type);
+    const Format *f = weights_format(t);
     uint32_t k = (uint32_t)t->ne[0], n_expert = g->s->moe.n_expert;
     uint64_t offset[FORMAT_MAX_PLANES], limit = part_limit(l);
     *rows = (uint32_t)t->ne[1];
@@ -62,7 +63,7 @@ static void part_make(Lower *l, const StackArgs *g, ExpertPart *q, const char *n
     const GgufTensor *t = g->tensor[0];
     uint32_t n_tensors = stack_tensors(g), total = q->n * q->rows * n_tensors;
     uint64_t offset[FORMAT_MAX_PLANES];
-    const Format *f = format_by_gguf_type(t->type);
+    const Format *f = weights_format(t);
     uint64_t bytes = format_layout(f, total, (uint32_t)t->ne[0], offset);
     q->buffer = buffer_add(l, BUFFER_PART, name, g->s->layer, bytes);
     Buffer *w = &l->p->buffer[q->buffer];
@@ -105,7 +106,7 @@ static Step router_step(Lower *l, const Step *s) {
         .n_matrix = 1,
         .why = ""};
     r.matrix[0] = (Matrix){.weight = s->moe.router,
-        .format = format_by_gguf_type(s->moe.router->type),
+        .format = weights_format(s->moe.router),
         .rows = s->moe.n_expert};
     return r;
 }
@@ -115,7 +116,7 @@ void moe_weights_make(Lower *l, uint32_t index, const Step *s) {
     MoeWeights *w = l->moe[index] = ARENA_NEW(l->arena, MoeWeights);
     Step router = router_step(l, s);
     parts_make(l, index, &router);
-    if (m->gate->type == m->up->type) {
+    if (weights_format(m->gate) == weights_format(m->up)) {
         w->gate = stack_make(l, &(StackArgs){s, "gate_up", {m->gate, m->up}});
     } else {
         w->gate = stack_make(l, &(StackArgs){s, "gate", {m->gate, NULL}});

@@ -29,6 +29,8 @@ static const char help[] =
     "  --kv TYPE          cache elements: f16 (default), f32, q8_0\n"
     "  --accuracy MODE    exact (default) or fast: int8 activations\n"
     "  --vram-budget SIZE device memory to use, such as 6G; weights beyond it stay in host memory\n"
+    "  --weights RULES    store F32, F16, BF16 matrices as q8_row, q4_block or q1: FORMAT, or PATTERN=FORMAT,...\n"
+    "                     (blk.*.ffn_*=q4_block,output.weight=keep); the last that fits counts\n"
     "  --check N          check tokens for `OUT verify` (default: as many as take a second; 0: none)\n"
     "  --cc CMD           C compiler, for instance a cross compiler\n"
     "  --emit DIR         keep the emitted C, kernels and manifest\n"

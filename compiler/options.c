@@ -55,6 +55,10 @@ SETTER(set_budget) {
     if (!parse_bytes(value, &o->plan.vram_budget) || o->plan.vram_budget == 0)
         fail(FAIL_USAGE, "--%s takes a size such as 6G or 512M, not '%s'", name, value);
 }
+SETTER(set_weights) { /* given again: further rules */
+    (void)name;
+    o->weights = o->weights ? arena_printf(a, "%s,%s", o->weights, value) : value;
+}
 SETTER(set_dump) {
     static const char *const words[] = {"model", "graph", "steps", "plan", "kernels", NULL};
     char *save, *copy = arena_strdup(a, value);
@@ -68,7 +72,7 @@ static const Option table[] = {
     {"kv", true, set_kv},           {"accuracy", true, set_accuracy}, {"vram-budget", true, set_budget},
     {"cc", true, set_cc},           {"emit", true, set_emit},         {"dump", true, set_dump},
     {"lua-path", true, set_lua_path}, {"check", true, set_check},     {"j", true, set_threads},
-    {"symbols", false, set_symbols}, {"no-cache", false, set_no_cache}, {"q", false, set_quiet},
+    {"weights", true, set_weights}, {"symbols", false, set_symbols}, {"no-cache", false, set_no_cache}, {"q", false, set_quiet},
     {"v", false, set_verbose},
 };
 

@@ -4,6 +4,7 @@
  * written in order: the file does not depend on the number of threads. Pages of the model are given back after use. */
 #include "pack.h"
 #include "../runtime/payload.h"
+#include "weights.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -47,31 +48,32 @@ static void pages_release(const void *p, uint64_t n) {
     if (from < to) madvise((void *)from, to - from, MADV_DONTNEED);
 }
 
-static uint64_t plane_row_bytes(const Format *f, uint32_t plane, uint32_t k) {
-    return div_up(round_up(k, FORMAT_UNIT), f->plane_span[plane]) * f->plane_bytes[plane];
-}
-
 /* Packs rows row0 .. row0 + n_rows of a part, whose rows are ranges of tensors in order. */
-static void part_pack(const Job *j) {
+static bool part_pack(const Job *j) {
     const Buffer *b = j->buffer;
     const Format *f = b->format;
-    uint64_t row_bytes = format_row_bytes(f, b->k), done = 0, base = 0;
+    uint64_t done = 0, base = 0;
     for (uint32_t i = 0; i < b->n_ranges && done < j->n_rows; base += b->range[i++].n_rows) {
         const RowRange *r = &b->range[i];
         uint64_t row = j->row0 + done;
         if (row >= base + r->n_rows) continue;
         uint64_t from = row - base, n = r->n_rows - from;
         if (n > j->n_rows - done) n = j->n_rows - done;
-        const uint8_t *src = r->tensor->data + (r->row0 + from) * row_bytes;
+        const GgufTensor *t = r->tensor;
+        void *scratch = malloc(weights_scratch_bytes(t) + 1);
+        if (!scratch) return false;
         for (uint64_t k = 0; k < n; k++) {
             uint8_t *plane[FORMAT_MAX_PLANES] = {0};
-            for (uint32_t q = 0; q < f->n_planes; q++) plane[q] = j->piece[q].raw + (done + k) * plane_row_bytes(f, q, b->k);
-            f->pack(src + k * row_bytes, b->k, plane);
+            for (uint32_t q = 0; q < f->n_planes; q++) plane[q] = j->piece[q].raw + (done + k) * format_plane_row_bytes(f, q, b->k);
+            f->pack(weights_row(t, r->row0 + from + k, scratch), b->k, plane);
         }
-        pages_release(src, n * row_bytes);
+        uint64_t file_row = t->bytes / (t->ne[1] * t->ne[2] * t->ne[3]);
+        pages_release(t->data + (r->row0 + from) * file_row, n * file_row);
+        free(scratch);
         done += n;
     }
     ASSERT(done == j->n_rows);
+    return true;
 }
 
 /* The rotary table of kernels/README.md: 256 fine rotations, then one for every 256 positions. */
@@ -140,14 +142,14 @@ static bool job_run(Job *j) {
     const Format *f = b->format;
     j->n_pieces = f ? f->n_planes : 1;
     for (uint32_t i = 0; i < j->n_pieces; i++) {
-        uint64_t row = f ? plane_row_bytes(f, i, b->k) : 0;
+        uint64_t row = f ? format_plane_row_bytes(f, i, b->k) : 0;
         if (!piece_alloc(&j->piece[i], f ? row * j->n_rows : b->bytes)) return false;
         j->piece[i].frame.kind = FRAME_WEIGHTS;
         j->piece[i].frame.id = b->zone;
         j->piece[i].frame.target_offset = b->offset + (f ? b->plane[i] + row * j->row0 : 0);
     }
-    if (f) part_pack(j);
-    else vector_fill(b, j->piece[0].raw);
+    if (!f) vector_fill(b, j->piece[0].raw);
+    else if (!part_pack(j)) return false;
     for (uint32_t i = 0; i < j->n_pieces; i++)
         if (!piece_compress(&j->piece[i])) return false;
     return true;

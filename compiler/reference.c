@@ -2,7 +2,7 @@
  * number of threads; each weight row is decoded once per matrix and call, so that memory does not
  * grow with the model. */
 #include "reference.h"
-#include "format.h"
+#include "weights.h"
 #include <math.h>
 #include <pthread.h>
 #include <string.h>
@@ -19,6 +19,7 @@ typedef struct { float *k, *v; } Cache;
 /* What one thread needs beside its arguments. */
 typedef struct {
     float *row;    /* a decoded weight row */
+    void *blocks;  /* for weights_row */
     double *score; /* [n_ctx] */
 } Scratch;
 
@@ -95,8 +96,8 @@ static double dot(const float *a, const float *b, uint32_t n) {
 
 /* y[t][o] = scale * sum_i weight[o][i] x[t][i] + bias[o] */
 typedef struct {
-    const Format *format;
-    const uint8_t *weight;
+    const GgufTensor *weight; /* from row row0 on */
+    uint64_t row0;
     uint32_t n_row, k, n_token;
     const GgufTensor *bias; /* or NULL */
     double scale;
@@ -106,9 +107,9 @@ typedef struct {
 
 static void multiply_part(const void *arg, const Scratch *s, uint32_t first, uint32_t last) {
     const Product *p = arg;
-    uint64_t row_bytes = format_row_bytes(p->format, p->k);
+    const Format *f = weights_format(p->weight);
     for (uint32_t o = first; o < last; o++) {
-        format_decode_row(p->format, p->weight + o * row_bytes, p->k, s->row);
+        format_decode_row(f, weights_row(p->weight, p->row0 + o, s->blocks), p->k, s->row);
         double bias = p->bias ? (double)f32_at(p->bias, o) : 0;
         for (uint32_t t = 0; t < p->n_token; t++) {
             double y = p->scale * dot(s->row, p->x + (size_t)t * p->k, p->k) + bias;
@@ -124,8 +125,7 @@ static void multiply(const Reference *r, const Product *p) {
 static void run_linear(
     const Reference *r, const GraphNode *n, const float *x, uint32_t n_token, float *y) {
     uint32_t k = r->graph->node[n->in[0]].width;
-    multiply(r, &(Product){.format = format_by_gguf_type(n->weight->type),
-                    .weight = n->weight->data,
+    multiply(r, &(Product){.weight = n->weight,
                     .n_row = n->width,
                     .k = k,
                     .n_token = n_token,
@@ -137,11 +137,10 @@ static void run_linear(
 
 /* ---- values of a token by themselves ---- */
 
-static void run_embed(const GraphNode *n, const uint32_t *token, uint32_t n_token, float *y) {
-    const Format *f = format_by_gguf_type(n->weight->type);
-    uint64_t row_bytes = format_row_bytes(f, n->width);
+static void run_embed(const Reference *r, const GraphNode *n, const uint32_t *token, uint32_t n_token, float *y) {
+    const Format *f = weights_format(n->weight);
     for (uint32_t t = 0; t < n_token; t++, y += n->width) {
-        format_decode_row(f, n->weight->data + token[t] * row_bytes, n->width, y);
+        format_decode_row(f, weights_row(n->weight, token[t], r->scratch[0].blocks), n->width, y);
         for (uint32_t i = 0; i < n->width; i++) y[i] = (float)((double)y[i] * (double)n->factor);
     }
 }
@@ -291,10 +290,8 @@ static void choose_experts(const Moe *m, double *p) {
 
 static void expert_product(const Reference *r, const GgufTensor *w, const GgufTensor *scale,
     uint32_t expert, const float *x, uint32_t n_token, float *y) {
-    const Format *f = format_by_gguf_type(w->type);
-    uint64_t bytes = format_row_bytes(f, (uint32_t)w->ne[0]) * w->ne[1];
-    multiply(r, &(Product){.format = f,
-                    .weight = w->data + expert * bytes,
+    multiply(r, &(Product){.weight = w,
+                    .row0 = expert * w->ne[1],
                     .n_row = (uint32_t)w->ne[1],
                     .k = (uint32_t)w->ne[0],
                     .n_token = n_token,
@@ -344,8 +341,7 @@ static void run_moe(
         .out = ARENA_ARRAY(a, float, n_y),
         .sum = ARENA_ARRAY(a, double, n_y)};
     float *score = ARENA_ARRAY(a, float, n_p);
-    multiply(r, &(Product){.format = format_by_gguf_type(m->router->type),
-                    .weight = m->router->data,
+    multiply(r, &(Product){.weight = m->router,
                     .n_row = m->n_expert,
                     .k = k,
                     .n_token = n_token,
@@ -391,10 +387,15 @@ static void make_scratch(Arena *a, Reference *r) {
         if (n->width > k) k = n->width;
         if (n->op == OP_MOE && n->moe.n_ff > k) k = n->moe.n_ff;
     }
+    const Gguf *file = r->graph->model->gguf;
+    size_t blocks = 1;
+    for (size_t i = 0; i < file->n_tensors; i++)
+        if (weights_scratch_bytes(&file->tensors[i]) > blocks) blocks = weights_scratch_bytes(&file->tensors[i]);
     long n_cpu = sysconf(_SC_NPROCESSORS_ONLN);
     r->n_threads = n_cpu < 1 ? 1 : n_cpu > MAX_THREADS ? MAX_THREADS : (uint32_t)n_cpu;
     for (uint32_t i = 0; i < r->n_threads; i++) {
         r->scratch[i].row = ARENA_ARRAY(a, float, k);
+        r->scratch[i].blocks = ARENA_ARRAY(a, float, div_up(blocks, sizeof(float)));
         r->scratch[i].score = ARENA_ARRAY(a, double, r->n_ctx);
     }
 }
@@ -435,7 +436,7 @@ static void run_node(Reference *r, uint32_t index, const uint32_t *token, uint32
     const float *const in[], float *y) {
     const GraphNode *n = &r->graph->node[index];
     switch (n->op) {
-    case OP_EMBED: run_embed(n, token, n_token, y); break;
+    case OP_EMBED: run_embed(r, n, token, n_token, y); break;
     case OP_RMS_NORM: run_rms_norm(n, in[0], n_token, y); break;
     case OP_LINEAR: run_linear(r, n, in[0], n_token, y); break;
     case OP_ROPE: run_rope(r, n, in[0], n_token, y); break;

@@ -22,6 +22,24 @@ static inline float f16_float(uint32_t h) {
 }
 static inline float block_f16(const uint8_t *b) { return f16_float(block_u16(b)); }
 
+/* The nearest binary16, ties to even; too large becomes the largest finite number. */
+static inline uint32_t float_f16(float x) {
+    uint32_t bits, sign;
+    memcpy(&bits, &x, sizeof bits);
+    sign = bits >> 16 & 0x8000u, bits &= 0x7fffffffu;
+    if (bits >= 0x477ff000u) return sign | 0x7bffu;
+    if (bits < 0x38800000u) { /* subnormal: in units of 2^-24; the sum with 2^23 * 2^-24 rounds */
+        float v = bits_float(bits) + 0.5f;
+        memcpy(&bits, &v, sizeof bits);
+        return sign | (bits - 0x3f000000u);
+    }
+    return sign | (bits - 0x38000000u + 0xfffu + (bits >> 13 & 1u)) >> 13;
+}
+static inline void put_f16(uint8_t *b, float x) {
+    uint32_t h = float_f16(x);
+    b[0] = (uint8_t)h, b[1] = (uint8_t)(h >> 8);
+}
+
 /* Nibbles of 32 weights in the order of kernels: byte 4w + j of the plane holds weight 8w + j low and 8w + 4 + j high. */
 static inline void pack_nibbles(const uint8_t code[32], uint8_t *out) {
     for (int w = 0; w < 4; w++)

@@ -34,7 +34,7 @@ static Matrix *matrix_repeated(Arena *a, const Format *f, uint32_t rows, uint32_
     w->packed_bytes = (size_t)format_layout(f, rows, k, w->plane);
     w->packed = arena_alloc(a, w->packed_bytes);
     for (uint32_t p = 0; p < f->n_planes; p++) {
-        size_t row = (size_t)div_up(round_up(k, FORMAT_UNIT), f->plane_span[p]) * f->plane_bytes[p];
+        size_t row = (size_t)format_plane_row_bytes(f, p, k);
         for (uint32_t r = 0; r < rows; r++)
             memcpy(w->packed + w->plane[p] + r * row, part->packed + part->plane[p] + r % some * row, row);
     }

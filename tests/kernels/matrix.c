@@ -23,12 +23,11 @@ Matrix *matrix_of(Arena *a, const Format *f, uint32_t rows, uint32_t k, const ui
     w->packed_bytes = (size_t)format_layout(f, rows, k, w->plane);
     w->packed = arena_alloc(a, w->packed_bytes);
     w->value = ARENA_ARRAY(a, float, (size_t)rows * k);
-    uint64_t padded = round_up(k, FORMAT_UNIT);
     for (uint32_t r = 0; r < rows; r++) {
         const uint8_t *row = blocks + r * format_row_bytes(f, k);
         uint8_t *plane[FORMAT_MAX_PLANES];
         for (uint32_t p = 0; p < f->n_planes; p++)
-            plane[p] = w->packed + w->plane[p] + r * div_up(padded, f->plane_span[p]) * f->plane_bytes[p];
+            plane[p] = w->packed + w->plane[p] + r * format_plane_row_bytes(f, p, k);
         f->pack(row, k, plane);
         format_decode_row(f, row, k, w->value + (size_t)r * k);
     }
@@ -38,6 +37,10 @@ Matrix *matrix_of(Arena *a, const Format *f, uint32_t rows, uint32_t k, const ui
 Matrix *matrix_random(Arena *a, const Format *f, uint32_t rows, uint32_t k, uint32_t *seed) {
     size_t n = (size_t)rows * (k / f->block_n);
     uint8_t *blocks = arena_alloc(a, n * f->block_bytes);
+    if (f->quantize) { /* blocks of a row may have a scale in common */
+        for (uint32_t r = 0; r < rows; r++) f->quantize(random_normals(a, k, seed), k, blocks + r * format_row_bytes(f, k));
+        return matrix_of(a, f, rows, k, blocks);
+    }
     float *v = ARENA_ARRAY(a, float, f->block_n);
     for (size_t i = 0; i < n; i++)
         do {

@@ -84,9 +84,10 @@ static void random_check(const Format *f) {
     static const uint32_t lengths[] = {256, 288, 100};
     Arena *a = arena_create();
     uint32_t seed = 3;
+    double factor = f->gguf_type < 0 ? 0.25 : 0.3125; /* qcc's own scales may be f32: a power of two keeps products exact */
     for (int i = 0; i < 3; i++)
         if (lengths[i] % f->block_n == 0 && (i == 0 || f->block_n == 1 || lengths[i] % 32 == 0))
-            embed_check(matrix_random(a, f, 19, lengths[i], &seed), i ? 7 : 30, i ? 4 : 30, i ? 1 : 0.3125, f->name);
+            embed_check(matrix_random(a, f, 19, lengths[i], &seed), i ? 7 : 30, i ? 4 : 30, i ? 1 : factor, f->name);
     arena_destroy(a);
 }
 
@@ -105,7 +106,7 @@ int main(void) {
     if (!check_shared()) SKIP("no fixtures: set QCC_SHARED");
     for (const Format *const *f = formats; *f; f++) {
         size_check(*f);
-        if (check_shared()) fixture_check(*f, ""), fixture_check(*f, "_edge");
+        if (check_shared() && (*f)->gguf_type >= 0) fixture_check(*f, ""), fixture_check(*f, "_edge");
         if (h) random_check(*f);
     }
     arena_destroy(a);
