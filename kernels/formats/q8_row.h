@@ -23,6 +23,7 @@ static void q8_row_quantize(const float *x, uint32_t k, uint8_t *row) {
     float most = 0;
     for (uint32_t i = 0; i < k; i++) most = fmaxf(most, fabsf(x[i]));
     float d = most / 127;
+    if (isinf(127 * d)) d = nextafterf(d, 0);
     for (uint32_t i = 0; i < k; i++) {
         uint8_t *block = row + i / 32 * FMT_BLOCK_BYTES;
         if (i % 32 == 0) memcpy(block, &d, sizeof d);
