@@ -26,6 +26,7 @@ CompiledPlan *compile_plan(Arena *a, const CompileOptions *o) {
     Text out = {.arena = a};
     Gguf *gguf = gguf_open(a, o->model);
     if (o->weights) weights_choose(a, gguf, o->weights);
+    graph_check_arch(a, gguf, model_arch(a, gguf), o->plan.lua_path);
     Model *model = model_read(a, gguf);
     if (o->dump & DUMP_MODEL) model_print(model, &out), dump(&out);
     PlanOptions options = o->plan;

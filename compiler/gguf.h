@@ -66,6 +66,8 @@ const char *gguf_type_name(GgufType t);
 
 /* Fails if a scale (or a floating-point weight) of the tensor is infinite or NaN. Reads the whole tensor. */
 void gguf_check_data(const Gguf *g, const GgufTensor *t);
+/* The same of some rows (ne[1] * ne[2] * ne[3] in all), as an answer: for threads, which cannot fail. */
+bool gguf_rows_finite(const GgufTensor *t, uint64_t row0, uint64_t n_rows);
 
 /* Prints metadata and tensors for `qcc inspect`. */
 void gguf_print(const Gguf *g, Text *out);

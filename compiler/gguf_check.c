@@ -2,6 +2,7 @@
  * converted file. Reads whole tensors, so it is not part of opening a file. */
 #include "gguf_private.h"
 #include "gguf_types.h"
+#include <stdint.h>
 #include <string.h>
 
 static uint32_t load_u16(const uint8_t *p) { return p[0] | (uint32_t)p[1] << 8; }
@@ -54,18 +55,31 @@ static bool (*check_of(const GgufTypeInfo *t))(const GgufTypeInfo *, const uint8
     return t->scale[0] >= 0 ? f16_block_broken : NULL;
 }
 
-void gguf_check_data(const Gguf *g, const GgufTensor *t)
+/* The first block of rows row0 .. row0 + n_rows with a broken number; UINT64_MAX if there is none. */
+static uint64_t first_broken(const GgufTensor *t, uint64_t row0, uint64_t n_rows)
 {
     const GgufTypeInfo *info = gguf_type_info(t->type);
     bool (*broken)(const GgufTypeInfo *, const uint8_t *) = check_of(info);
-    if (!broken) return;
-    uint64_t n_blocks = t->bytes / info->block_bytes, per_row = t->ne[0] / info->block_n;
-    for (uint64_t i = 0; i < n_blocks; i++)
-        if (broken(info, t->data + i * info->block_bytes))
-            fail(FAIL_USER,
-                 "%s: tensor '%s': the %s at row %llu, column %llu is infinite or not a number; "
-                 "the file is damaged or made by a broken converter",
-                 g->path, gguf_shown_name(g, t->name), info->block_n == 1 ? "weight" : "scale",
-                 (unsigned long long)(i / per_row),
-                 (unsigned long long)(i % per_row * info->block_n));
+    uint64_t per_row = t->ne[0] / info->block_n, end = (row0 + n_rows) * per_row;
+    for (uint64_t i = row0 * per_row; broken && i < end; i++)
+        if (broken(info, t->data + i * info->block_bytes)) return i;
+    return UINT64_MAX;
+}
+
+bool gguf_rows_finite(const GgufTensor *t, uint64_t row0, uint64_t n_rows)
+{
+    return first_broken(t, row0, n_rows) == UINT64_MAX;
+}
+
+void gguf_check_data(const Gguf *g, const GgufTensor *t)
+{
+    uint64_t i = first_broken(t, 0, t->ne[1] * t->ne[2] * t->ne[3]);
+    if (i == UINT64_MAX) return;
+    const GgufTypeInfo *info = gguf_type_info(t->type);
+    uint64_t per_row = t->ne[0] / info->block_n;
+    fail(FAIL_USER,
+         "%s: tensor '%s': the %s at row %llu, column %llu is infinite or not a number; the file is "
+         "damaged or made by a broken converter",
+         g->path, gguf_shown_name(g, t->name), info->block_n == 1 ? "weight" : "scale",
+         (unsigned long long)(i / per_row), (unsigned long long)(i % per_row * info->block_n));
 }

@@ -68,6 +68,8 @@ typedef struct Graph {
     uint32_t logits; /* the node whose value is [n_token][n_vocab] */
 } Graph;
 
+/* Fails with the list of architectures unless there is a description of this name. */
+void graph_check_arch(Arena *a, const Gguf *g, const char *arch, const char *lua_path);
 /* Runs the architecture's description. n_ctx: the context that is compiled for (0: n_ctx_train); "longrope" models choose
  * their rope factors by it. lua_path: directory that overrides built-in files, or NULL. */
 Graph *graph_build(Arena *a, const Model *m, uint32_t n_ctx, const char *lua_path);

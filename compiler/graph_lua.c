@@ -388,18 +388,16 @@ static void open_bindings(lua_State *L, Build *b) {
     set_functions(L, b, tensor);
 }
 
-/* Fails with the list of architectures unless there is a description of this name, which comes from
- * the file. */
-static void check_arch(Arena *a, const Model *m, const char *lua_path) {
+void graph_check_arch(Arena *a, const Gguf *g, const char *arch, const char *lua_path) {
     size_t n;
     const char **known = lua_host_list(a, lua_path, ARCH_DIRECTORY, &n);
     Text list = {.arena = a};
     for (size_t i = 0; i < n; i++) {
-        if (strcmp(known[i], m->arch) == 0) return;
+        if (strcmp(known[i], arch) == 0) return;
         text_printf(&list, "%s%s", i ? ", " : "", known[i]);
     }
-    fail(FAIL_USER, "%s: general.architecture is \"%s\", known are: %s", m->gguf->path,
-        printable(a, m->arch, strlen(m->arch), 64), n ? list.s : "none");
+    fail(FAIL_USER, "%s: general.architecture is \"%s\", known are: %s", g->path, printable(a, arch, strlen(arch), 64),
+         n ? list.s : "none");
 }
 
 /* Tensors that nothing computes with: layers that are not run, scales of activations. */
@@ -419,7 +417,7 @@ static void check_all_used(const Build *b) {
 }
 
 Graph *graph_build(Arena *a, const Model *m, uint32_t n_ctx, const char *lua_path) {
-    check_arch(a, m, lua_path);
+    graph_check_arch(a, m->gguf, m->arch, lua_path);
     Build *b = ARENA_NEW(a, Build);
     b->arena = a;
     b->model = m;

@@ -44,19 +44,32 @@ static const char help[] =
 
 typedef struct { int n; char **v; const char *word[4]; int n_word; CompileOptions o; bool measure; } Args;
 
+/* Splits --name=value, and -j4 into letter and value; value is NULL where the argument holds none. */
+static const char *argument_name(Arena *a, const char *s, const char **value) {
+    const char *name = s + (s[1] == '-' ? 2 : 1), *letter = arena_strndup(a, name, 1);
+    *value = NULL;
+    if (s[1] == '-') {
+        const char *equals = strchr(name, '=');
+        if (!equals) return name;
+        *value = equals + 1;
+        return arena_strndup(a, name, (size_t)(equals - name));
+    }
+    if (!name[1] || compile_option_has_value(name) || !compile_option_has_value(letter)) return name;
+    *value = name + 1;
+    return letter;
+}
+
 /* Fills options; other words are collected. Stops at the script's name, whose arguments are its own. */
 static int args_read(Arena *a, Args *g, int first) {
     for (int i = first; i < g->n; i++) {
-        const char *s = g->v[i];
+        const char *s = g->v[i], *value;
         if (s[0] != '-' || !s[1]) {
             if (g->n_word == 4) fail(FAIL_USAGE, "unexpected argument '%s'; see qcc --help", s);
             g->word[g->n_word++] = s;
             if (g->n_word == 2 && strcmp(g->word[0], "script") == 0) return i + 1;
             continue;
         }
-        const char *name = s + (s[1] == '-' ? 2 : 1), *value = strchr(name, '=');
-        if (value && s[1] == '-') name = arena_strndup(a, name, (size_t)(value++ - name));
-        else value = NULL;
+        const char *name = argument_name(a, s, &value);
         if (strcmp(name, "measure") == 0) {
             g->measure = true;
             continue;

@@ -126,6 +126,13 @@ static void check_kind(Arena *a, const Gguf *g)
              g->path, printable(a, s.s, s.n, 40));
 }
 
+const char *model_arch(Arena *a, const Gguf *g)
+{
+    const char *arch = read_arch(a, g);
+    check_kind(a, g);
+    return arch;
+}
+
 /* general.name, or the file's name without folder and ending. */
 static const char *read_name(Arena *a, const Gguf *g)
 {
@@ -252,8 +259,7 @@ static void read_experts(Reader *r, Model *m, uint32_t n_all)
 Model *model_read(Arena *a, const Gguf *g)
 {
     Model *m = ARENA_NEW(a, Model);
-    Reader r = {a, g, read_arch(a, g)};
-    check_kind(a, g);
+    Reader r = {a, g, model_arch(a, g)};
     m->gguf = g;
     m->arch = r.arch;
     m->name = read_name(a, g);

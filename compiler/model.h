@@ -22,6 +22,8 @@ typedef struct Model {
     uint32_t n_expert, n_expert_used;
 } Model;
 
+/* general.architecture; fails where the file is no language model. */
+const char *model_arch(Arena *a, const Gguf *g);
 Model *model_read(Arena *a, const Gguf *g);
 void model_print(const Model *m, Text *out); /* --dump model */
 /* Tensor by name; fails naming it when absent. */

@@ -31,6 +31,7 @@ typedef struct {
     uint64_t row0, n_rows;
     uint32_t n_pieces;
     Piece piece[FORMAT_MAX_PLANES];
+    const GgufTensor *broken; /* one of its tensors holds a number that is infinite or none */
 } Job;
 
 typedef struct {
@@ -49,7 +50,7 @@ static void pages_release(const void *p, uint64_t n) {
 }
 
 /* Packs rows row0 .. row0 + n_rows of a part, whose rows are ranges of tensors in order. */
-static bool part_pack(const Job *j) {
+static bool part_pack(Job *j) {
     const Buffer *b = j->buffer;
     const Format *f = b->format;
     uint64_t done = 0, base = 0;
@@ -67,6 +68,7 @@ static bool part_pack(const Job *j) {
             for (uint32_t q = 0; q < f->n_planes; q++) plane[q] = j->piece[q].raw + (done + k) * format_plane_row_bytes(f, q, b->k);
             f->pack(weights_row(t, r->row0 + from + k, scratch), b->k, plane);
         }
+        if (!gguf_rows_finite(t, r->row0 + from, n)) j->broken = t;
         uint64_t file_row = t->bytes / (t->ne[1] * t->ne[2] * t->ne[3]);
         pages_release(t->data + (r->row0 + from) * file_row, n * file_row);
         free(scratch);
@@ -91,15 +93,18 @@ static void rope_fill(const Rope *r, uint64_t floats, float *out) {
         }
 }
 
-static void vector_fill(const Buffer *b, uint8_t *raw) {
+static void vector_fill(Job *j, uint8_t *raw) {
+    const Buffer *b = j->buffer;
     if (b->rope) {
         rope_fill(b->rope, b->bytes / 4, (float *)raw);
         return;
     }
     raw += 4ull * b->skip;
     for (uint32_t i = 0; i < b->n_tensors; i++) {
-        memcpy(raw, b->tensor[i]->data, b->tensor[i]->bytes);
-        raw += b->tensor[i]->bytes;
+        const GgufTensor *t = b->tensor[i];
+        if (!gguf_rows_finite(t, 0, t->ne[1] * t->ne[2] * t->ne[3])) j->broken = t;
+        memcpy(raw, t->data, t->bytes);
+        raw += t->bytes;
     }
 }
 
@@ -148,7 +153,7 @@ static bool job_run(Job *j) {
         j->piece[i].frame.id = b->zone;
         j->piece[i].frame.target_offset = b->offset + (f ? b->plane[i] + row * j->row0 : 0);
     }
-    if (!f) vector_fill(b, j->piece[0].raw);
+    if (!f) vector_fill(j, j->piece[0].raw);
     else if (!part_pack(j)) return false;
     for (uint32_t i = 0; i < j->n_pieces; i++)
         if (!piece_compress(&j->piece[i])) return false;
@@ -240,6 +245,16 @@ static void elf_put(Output *o, const char *path) {
     align(o, PAYLOAD_ALIGN);
 }
 
+static void round_write(Output *o, const Round *r) {
+    for (Job *j = r->jobs + r->first; j < r->jobs + r->last; j++) {
+        if (j->broken) gguf_check_data(r->plan->program->graph->model->gguf, j->broken);
+        for (uint32_t k = 0; k < j->n_pieces; k++) {
+            frame_put(o, j->piece[k].frame, j->piece[k].stored);
+            piece_free(&j->piece[k]);
+        }
+    }
+}
+
 static void weights_put(Output *o, const CompiledPlan *p, uint32_t n_threads) {
     size_t n_jobs, per_round = 2 * (size_t)n_threads;
     Job *jobs = jobs_make(o->arena, p, &n_jobs);
@@ -256,11 +271,7 @@ static void weights_put(Output *o, const CompiledPlan *p, uint32_t n_threads) {
             ok = ok && result;
         }
         if (!ok) fail(FAIL_ENVIRONMENT, "out of memory while packing weights");
-        for (size_t i = first; i < r.last; i++)
-            for (uint32_t k = 0; k < jobs[i].n_pieces; k++) {
-                frame_put(o, jobs[i].piece[k].frame, jobs[i].piece[k].stored);
-                piece_free(&jobs[i].piece[k]);
-            }
+        round_write(o, &r);
         if (now_s() - told > 1 && now_s() - start > 2) {
             told = now_s();
             note(1, "packing weights: %zu of %zu (%.0f%%)", r.last, n_jobs, 100.0 * (double)r.last / (double)n_jobs);

@@ -82,8 +82,9 @@ uint32_t *input_ids(App *a, const char *path, uint32_t *n) {
         }
     if (ids && r == 0 && at < text + bytes) r = -1; /* a NUL byte */
     if (ids && r < 0)
-        (void)error_user("%s: token %u is not a number; expected ids separated by spaces", name,
-                         *n);
+        (void)error_user("%s: token %u, at byte %llu, is not a number; expected ids separated by "
+                         "spaces",
+                         name, *n, (unsigned long long)(at - text));
     free(text);
     if (r == 0) return ids;
     free(ids);

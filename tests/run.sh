@@ -14,6 +14,8 @@ cd "$root" || exit 3
 if [ -z "$QCC_SHARED" ] && [ -d "$root/../shared/fixtures" ]; then QCC_SHARED=$(cd "$root/../shared" && pwd); fi
 [ -n "$QCC_SHARED" ] && export QCC_SHARED
 export BUILD DRIVER
+# a model of every kind and format end to end takes minutes: with the first driver, not in the quick tests
+[ "$mode:$DRIVER" = all:lavapipe ] && export QCC_ALL_MODELS=1
 case $DRIVER in
 lavapipe) for f in /usr/share/vulkan/icd.d/lvp_icd*.json; do [ -e "$f" ] && export VK_DRIVER_FILES="$f" VK_ICD_FILENAMES="$f"; done ;;
 swiftshader)

@@ -49,6 +49,9 @@ function common.qkv(m, i, x)
     local width = {
         q = m.n_head[i] * m.head_dim, k = m.n_head_kv[i] * m.head_dim, v = m.n_head_kv[i] * m.head_dim,
     }
+    if width.q == 0 or width.k == 0 then
+        refuse(string.format("layer %d has %d heads and %d KV heads, expected at least 1", i, m.n_head[i], m.n_head_kv[i]))
+    end
     local first, out = 0, {}
     for _, part in ipairs { "q", "k", "v" } do
         local n = width[part]
