@@ -17,7 +17,7 @@
  * a read beside it gives NaN. A buffer without input starts as NaN. A buffer without output must come back unchanged.
  * With QCC_VALIDATE=1 the validation layer runs, with synchronization validation; each of its messages is an error.
  * The device is the first one, or number QCC_DEVICE; VK_DRIVER_FILES picks the driver. QCC_KERNELS=DIR takes kernels
- * from a directory instead of the embedded ones. */
+ * from a directory instead of the embedded ones. QCC_FORMAT=NAME[,NAME] goes through those weight formats only (unit/formats.h). */
 #ifndef QCC_HARNESS_H
 #define QCC_HARNESS_H
 #include "../../compiler/select.h"

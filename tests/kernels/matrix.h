@@ -1,6 +1,7 @@
 /* matrix.h - weight matrices for kernel tests: GGUF blocks, what they mean, and the packed part that kernels read. */
 #ifndef QCC_TEST_MATRIX_H
 #define QCC_TEST_MATRIX_H
+#include "../unit/formats.h"
 #include "harness.h"
 
 typedef struct {

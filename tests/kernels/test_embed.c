@@ -104,7 +104,7 @@ int main(void) {
     h = harness_open(a);
     if (!h) SKIP("no Vulkan device");
     if (!check_shared()) SKIP("no fixtures: set QCC_SHARED");
-    for (const Format *const *f = formats; *f; f++) {
+    for (const Format *const *f = test_formats(a); *f; f++) {
         size_check(*f);
         if (check_shared() && (*f)->gguf_type >= 0) fixture_check(*f, ""), fixture_check(*f, "_edge");
         if (h) random_check(*f);

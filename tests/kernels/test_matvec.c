@@ -174,13 +174,13 @@ static const Shape variants[] = {
     {.k = 512, .rows = 67, .split = 67, .epilogue = 1, .y0 = 5, .few = 1, .name = "swiglu"},
 };
 
-static void variants_run(void) {
+static void variants_run(const Format *const *list) {
     uint32_t n_formats = 0;
-    while (formats[n_formats]) n_formats++;
+    while (list[n_formats]) n_formats++;
     for (size_t i = 0; i < sizeof variants / sizeof *variants; i++) {
         const Format *f = NULL; /* the next one that can have such rows */
         for (uint32_t j = 0; j < n_formats && (!f || variants[i].k % f->block_n); j++)
-            f = formats[(5 * i + j) % n_formats];
+            f = list[(5 * i + j) % n_formats];
         shape_random(&variants[i], f, i % 3 ? ACCURACY_EXACT : ACCURACY_FAST);
     }
 }
@@ -192,13 +192,13 @@ int main(void) {
         SKIP("no Vulkan device");
         return check_done();
     }
-    for (const Format *const *f = formats; *f; f++) shape_random(&each_format, *f, ACCURACY_EXACT);
-    const Format *with_codes = formats[0];
-    for (const Format *const *f = formats; *f; f++) with_codes = (*f)->codes ? *f : with_codes;
+    const Format *const *list = test_formats(a), *with_codes = list[0];
+    for (const Format *const *f = list; *f; f++) shape_random(&each_format, *f, ACCURACY_EXACT);
+    for (const Format *const *f = list; *f; f++) with_codes = (*f)->codes ? *f : with_codes;
     shape_random(&each_candidate, with_codes, ACCURACY_EXACT);
-    shape_random(&each_candidate, formats[0], ACCURACY_EXACT);
+    shape_random(&each_candidate, list[0], ACCURACY_EXACT);
     shape_random(&each_digit, with_codes, ACCURACY_FAST);
-    variants_run();
+    variants_run(list);
     printf("largest errors: f32 %.2g, two digits %.2g, one digit %.2g\n", worst[0], worst[1], worst[2]);
     arena_destroy(a);
     return check_done();

@@ -423,13 +423,13 @@ static const Shape variants[] = {
         .name = "odd rows"},
 };
 
-static void variants_run(void) {
+static void variants_run(const Format *const *list) {
     uint32_t n_formats = 0;
-    while (formats[n_formats]) n_formats++;
+    while (list[n_formats]) n_formats++;
     for (uint32_t i = 0; i < sizeof variants / sizeof *variants; i++) {
         const Format *f = NULL; /* the next one that can have such rows */
         for (uint32_t j = 0; j < n_formats && (!f || variants[i].k % f->block_n); j++)
-            f = formats[(3 * i + j) % n_formats];
+            f = list[(3 * i + j) % n_formats];
         shape_run(&variants[i], f);
     }
 }
@@ -447,8 +447,9 @@ int main(void) {
     test_tiles(16, 8, 2, 4), test_tiles(70, 5, 3, 8), test_tiles(64, 128, 8, 2),
         test_tiles(300, 4, 1, 8);
     test_combine(1, 2, 96, true), test_combine(5, 8, 131, false);
-    for (uint32_t i = 0; formats[i]; i++) shape_run(&every_format[i % 2], formats[i]);
-    variants_run();
+    const Format *const *list = test_formats(a);
+    for (uint32_t i = 0; list[i]; i++) shape_run(&every_format[i % 2], list[i]);
+    variants_run(list);
     printf("largest errors: topk %.2g, combine %.2g, experts in f32 %.2g, by digits %.2g\n",
         worst_topk, worst_combine, worst_exact, worst_digits);
     arena_destroy(a);
