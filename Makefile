@@ -123,6 +123,11 @@ $(BUILD)/tests/%: tests/kernels/%.c $(BUILD)/libqcc.a $(wildcard tests/kernels/*
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(qcc_cflags) -o $@ $< $(kernel_test_src) $(BUILD)/libqcc.a $(libs)
 
+# the fuzz targets as programs that run the files named to them
+$(BUILD)/tests/fuzz_%: tests/fuzz/fuzz_%.c $(BUILD)/libqcc.a $(BUILD)/librt-test.a
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(qcc_cflags) -DREPLAY -o $@ $< $(BUILD)/libqcc.a $(BUILD)/librt-test.a $(libs)
+
 # a kernel test or benchmark with everything but libc inside, to run on a machine without the packages: make build/static/test_matmul
 $(BUILD)/static/%: tests/kernels/%.c $(BUILD)/libqcc.a $(kernel_test_src) $(wildcard tests/kernels/*.h)
 	@mkdir -p $(@D)
