@@ -1,6 +1,5 @@
 /* q4_k.h - Q4_K: d * scale * q - dmin * minimum, with six-bit scales and minima of 32 weights in blocks of 256.
- * Plane 0: nibbles q. Plane 1, for each block: d and dmin, f16; a byte for each 32 weights with the low four bits of scale
- * (low) and minimum; a nibble for each with the high two bits of both. */
+ * Plane 0: nibbles q. Plane 1: d, dmin, scales and minima of a block, see pack_head. */
 #define FMT_GGUF_TYPE 12
 #define FMT_BLOCK_N 256
 #define FMT_BLOCK_BYTES 144
@@ -12,28 +11,20 @@
 #ifdef __STDC_VERSION__
 #include "../lib/format.h"
 
-static int q4_k_scale(const uint8_t *block, int b) {
-    return b < 4 ? block[4 + b] & 63 : (block[8 + b] & 15) | block[b] >> 6 << 4;
+static int q4_k_code(const uint8_t *block, int i) {
+    return (block[16 + 32 * (i / 64) + i % 32] >> 4 * (i / 32 % 2)) & 15;
 }
-static int q4_k_min(const uint8_t *block, int b) {
-    return b < 4 ? block[8 + b] & 63 : block[8 + b] >> 4 | block[4 + b] >> 6 << 4;
-}
-static int q4_k_code(const uint8_t *block, int i) { return (block[16 + 32 * (i / 64) + i % 32] >> 4 * (i / 32 % 2)) & 15; }
 
 static void q4_k_decode(const uint8_t *block, float *out) {
     for (int i = 0; i < 256; i++)
-        out[i] = block_f16(block) * (float)q4_k_scale(block, i / 32) * (float)q4_k_code(block, i) -
-                 block_f16(block + 2) * (float)q4_k_min(block, i / 32);
+        out[i] = block_f16(block) * (float)block_scale(block, i / 32) * (float)q4_k_code(block, i) -
+                 block_f16(block + 2) * (float)block_min(block, i / 32);
 }
 static void q4_k_pack(const uint8_t *row, uint32_t k, uint8_t *const plane[]) {
     for (uint32_t n = 0; n < k / 256; n++, row += FMT_BLOCK_BYTES) {
-        uint8_t *head = plane[1] + 16 * n, code[32];
-        memcpy(head, row, 4);
-        memset(head + 12, 0, 4);
+        uint8_t code[32];
+        pack_head(row, plane[1] + 16 * n);
         for (int b = 0; b < 8; b++) {
-            int scale = q4_k_scale(row, b), min = q4_k_min(row, b);
-            head[4 + b] = (uint8_t)((scale & 15) | (min & 15) << 4);
-            head[12 + b / 2] |= (uint8_t)((scale >> 4 | min >> 4 << 2) << 4 * (b % 2));
             for (int i = 0; i < 32; i++) code[i] = (uint8_t)q4_k_code(row, 32 * b + i);
             pack_nibbles(code, plane[0] + 128 * n + 16 * b);
         }
@@ -50,12 +41,6 @@ uint fmt_code4(FmtUnit u, uint k) {
     uint w = u.q[k >> 1];
     return ((k & 1u) == 0u ? w : w >> 4) & 0x0f0f0f0fu;
 }
-uint fmt_low(FmtUnit u) { return (u.b < 4u ? u.h.y : u.h.z) >> (8u * (u.b & 3u)); }
-uint fmt_high(FmtUnit u) { return u.h.w >> (4u * u.b); }
-vec2 fmt_scale(FmtUnit u) {
-    return vec2(f16x2(u.h.x).x * float((fmt_low(u) & 15u) | (fmt_high(u) & 3u) << 4));
-}
-vec2 fmt_min(FmtUnit u) {
-    return vec2(-f16x2(u.h.x).y * float((fmt_low(u) >> 4 & 15u) | (fmt_high(u) & 12u) << 2));
-}
+vec2 fmt_scale(FmtUnit u) { return vec2(f16x2(u.h.x).x * head_scale(u.h, u.b)); }
+vec2 fmt_min(FmtUnit u) { return vec2(-f16x2(u.h.x).y * head_min(u.h, u.b)); }
 #endif

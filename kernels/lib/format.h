@@ -64,6 +64,25 @@ static inline void pack_fives(const uint8_t code[32], uint8_t out[16], uint8_t l
     }
 }
 
+/* Q4_K and Q5_K: six-bit scale and minimum of the b-th 32 weights of a block. */
+static inline int block_scale(const uint8_t *block, int b) {
+    return b < 4 ? block[4 + b] & 63 : (block[8 + b] & 15) | block[b] >> 6 << 4;
+}
+static inline int block_min(const uint8_t *block, int b) {
+    return b < 4 ? block[8 + b] & 63 : block[8 + b] >> 4 | block[4 + b] >> 6 << 4;
+}
+/* Their head for kernels, read by head_scale and head_min of lib/weights.glsl: d and dmin, f16; a byte for each 32 weights with
+ * the low four bits of scale (low) and minimum; a nibble for each with the high two bits of both. */
+static inline void pack_head(const uint8_t *block, uint8_t out[16]) {
+    memcpy(out, block, 4);
+    memset(out + 12, 0, 4);
+    for (int b = 0; b < 8; b++) {
+        int scale = block_scale(block, b), min = block_min(block, b);
+        out[4 + b] = (uint8_t)((scale & 15) | (min & 15) << 4);
+        out[12 + b / 2] |= (uint8_t)((scale >> 4 | min >> 4 << 2) << 4 * (b % 2));
+    }
+}
+
 /* Copies elements of a plain array and pads the row to whole units with zeros. */
 static inline void pack_plain(const uint8_t *row, uint32_t k, uint32_t element, uint8_t *out) {
     memcpy(out, row, (size_t)k * element);

@@ -15,3 +15,9 @@ uint fives4(uvec4 q, uint low, uint k) {
     uint w = q[k & 3u];
     return k < 4u ? w & 0x1f1f1f1fu : (w >> 3 & 0x1c1c1c1cu) | (low >> 2u * (k & 3u) & 0x03030303u);
 }
+
+/* Scale and minimum of the b-th 32 weights as pack_head of lib/format.h wrote them, without d and dmin. */
+uint head_low(uvec4 h, uint b) { return (b < 4u ? h.y : h.z) >> (8u * (b & 3u)); }
+uint head_high(uvec4 h, uint b) { return h.w >> (4u * b); }
+float head_scale(uvec4 h, uint b) { return float((head_low(h, b) & 15u) | (head_high(h, b) & 3u) << 4); }
+float head_min(uvec4 h, uint b) { return float((head_low(h, b) >> 4 & 15u) | (head_high(h, b) & 12u) << 2); }
