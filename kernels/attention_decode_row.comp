@@ -84,7 +84,8 @@ void head_begin(uint h, uint part) {
     [[unroll]] for (uint u = 0u; u < UPL; u++)
         [[unroll]] for (uint e = 0u; e < KV_E; e++) {
             uint i = unit_of(u, part) * KV_E + e;
-            q[u * KV_E + e] = unit_real(u, part) && (ROW == HD || i < HD) ? query[(h * ROW + i) / 4u][i & 3u] : 0.0;
+            float x = query[(h * ROW + i) / 4u][i & 3u]; // padding where it is not real: a select, no branch
+            q[u * KV_E + e] = unit_real(u, part) && (ROW == HD || i < HD) ? x : 0.0;
             o[u * KV_E + e] = 0.0;
         }
 }
@@ -119,13 +120,17 @@ void head_end(uint head, uint s, uint lane, uint part) {
         y[partial_weight(head, s)] = top;
         y[partial_weight(head, s) + 1u] = l;
     }
-    [[unroll]] for (uint u = 0u; u < UPL; u++)
+    [[unroll]] for (uint u = 0u; u < UPL; u++) {
+        float v[KV_E];
         [[unroll]] for (uint e = 0u; e < KV_E; e++) {
-            float v = o[u * KV_E + e] * keep;
-            [[unroll]] for (uint d = LPP; d < SUBGROUP; d *= 2u) v += subgroupShuffleXor(v, d);
-            uint i = unit_of(u, part) * KV_E + e;
-            if (lane < LPP && unit_real(u, part) && (ROW == HD || i < HD)) y[partial_output(head, s) + i] = v;
+            v[e] = o[u * KV_E + e] * keep;
+            [[unroll]] for (uint d = LPP; d < SUBGROUP; d *= 2u) v[e] += subgroupShuffleXor(v[e], d);
         }
+        if (lane >= LPP || !unit_real(u, part)) continue;
+        uint first = unit_of(u, part) * KV_E, at = partial_output(head, s) + first;
+        [[unroll]] for (uint e = 0u; e < KV_E; e++)
+            if (ROW == HD || first + e < HD) y[at + e] = v[e];
+    }
 }
 
 void main() {
