@@ -154,6 +154,16 @@ typedef struct {
     Text why;
 } Search;
 
+static uint32_t format_shared(const KernelOp *op) { return op->format ? op->format->shared_bytes : 0; }
+
+/* Headers see the shared memory that a format's codebook leaves. */
+static void shared_limit(KernelLibrary *l, const KernelOp *op) {
+    uint32_t all = l->target->shared_bytes, codebook = format_shared(op);
+    lua_rawgeti(l->lua, LUA_REGISTRYINDEX, l->target_table);
+    set_number(l->lua, "shared_bytes", codebook < all ? all - codebook : 0);
+    lua_pop(l->lua, 1);
+}
+
 /* Pushes field `name` of a file's header; returns its type. */
 static int header_get(KernelLibrary *l, const KernelFile *f, const char *name) {
     lua_rawgeti(l->lua, LUA_REGISTRYINDEX, f->env);
@@ -356,7 +366,12 @@ static const char *wrapper_text(Search *s, const KernelFile *f, const KernelFile
     if (s->op->format) text_printf(&out, "#include \"formats/%s.h\"\n", s->op->format->name);
     if (s->op->uses_kv) text_printf(&out, "#include \"kv/%s.glsl\"\n", kv_name(s->op->kv));
     if (inner) text_printf(&out, "#include \"%s\"\n", inner->file);
+    uint32_t codebook = format_shared(s->op);
+    if (codebook) text_printf(&out, "#define main kernel_main\n");
     text_printf(&out, "#include \"%s\"\n", f->file);
+    if (codebook)
+        text_printf(&out, "#undef main\nvoid main() {\n    fmt_prepare(gl_LocalInvocationIndex, LOCAL);\n"
+                          "    barrier();\n    kernel_main();\n}\n");
     return out.s;
 }
 
@@ -375,7 +390,7 @@ static void candidate_add(Search *s, const KernelFile *f, const KernelFile *inne
     c.inner = inner ? inner->name + strlen("inner/") : NULL;
     c.local = (uint32_t)knob(&c, "LOCAL", 0);
     if (c.local == 0) fail(FAIL_USER, "kernels/%s: a candidate has no LOCAL", f->file);
-    c.shared_bytes = shared_of(s, f, knobs) + shared_of(s, inner, knobs);
+    c.shared_bytes = shared_of(s, f, knobs) + shared_of(s, inner, knobs) + format_shared(s->op);
     groups_of(s, f, knobs, &c);
     c.label = label_text(s, &c);
     const char *broken = limit_broken(s, &c);
@@ -455,6 +470,7 @@ static int choice_compare(const void *a, const void *b) {
 uint32_t select_candidates(KernelLibrary *l, const KernelOp *op, KernelChoice **out, const char **why_not) {
     Search s = {.l = l, .op = op, .why = {.arena = l->arena}};
     s.constants = constants_push(l, op);
+    shared_limit(l, op);
     for (uint32_t i = 0; i < l->n_kernel; i++) {
         const KernelFile *f = &l->kernel[i];
         bool match = header_get(l, f, "op") == LUA_TSTRING && strcmp(lua_tostring(l->lua, -1), op->op) == 0;
@@ -501,6 +517,7 @@ uint64_t select_number(KernelLibrary *l, const KernelOp *op, const char *name) {
         lua_settop(l->lua, 0);
         return 0;
     }
+    shared_limit(l, op);
     int c = constants_push(l, op);
     lua_rawgeti(l->lua, LUA_REGISTRYINDEX, c);
     if (lua_pcall(l->lua, 1, 1, 0) != LUA_OK) header_fail(l, f);

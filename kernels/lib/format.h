@@ -7,6 +7,7 @@
 #include <string.h>
 
 static inline uint32_t block_u16(const uint8_t *b) { return (uint32_t)b[0] | (uint32_t)b[1] << 8; }
+static inline uint32_t block_u32(const uint8_t *b) { return block_u16(b) | block_u16(b + 2) << 16; }
 static inline float bits_float(uint32_t bits) {
     float f;
     memcpy(&f, &bits, sizeof f);
@@ -81,6 +82,17 @@ static inline void pack_head(const uint8_t *block, uint8_t out[16]) {
         out[4 + b] = (uint8_t)((scale & 15) | (min & 15) << 4);
         out[12 + b / 2] |= (uint8_t)((scale >> 4 | min >> 4 << 2) << 4 * (b % 2));
     }
+}
+
+/* Codebooks of eight two-bit values an entry, two entries a word, as lib/grid.glsl reads them. */
+static inline uint32_t grid_entry(const uint32_t *grid, uint32_t i) { return grid[i / 2] >> 16 * (i % 2) & 0xffff; }
+static inline uint32_t grid_octet(uint32_t entry, int i) { /* a magnitude: 8, 25 or 43 */
+    uint32_t b = entry >> 2 * i & 3;
+    return 8 + 17 * b + b / 2;
+}
+/* Eight signs, of which seven are stored: an even number is minus. */
+static inline uint32_t octet_signs(uint32_t stored) {
+    return stored | (uint32_t)__builtin_parity(stored) << 7;
 }
 
 /* Copies elements of a plain array and pads the row to whole units with zeros. */
