@@ -290,10 +290,10 @@ static void cases_run(const Shape *s, const KernelOp *op, HarnessBuffer *b, uint
         const char *failed = harness_run(h, &c[i], b, n_b);
         double e = failed ? 0 : error_of(y, want, n);
         CHECK(!failed, "%s, %s: %s", s->name, c[i].label, failed);
-        CHECK(e < (digits == 0      ? 1e-5
-                      : digits == 1 ? 2e-2
-                                    : 1e-4),
-            "%s, %s: error %g", s->name, c[i].label, e);
+        /* a gate far below zero, silu(g) = g exp(g), has the error of g times g */
+        double two_digits = s->swiglu ? 5e-4 : 1e-4;
+        CHECK(e < (digits == 0 ? 1e-5 : digits == 1 ? 2e-2 : two_digits), "%s, %s: error %g", s->name,
+            c[i].label, e);
         double *worst = digits ? &worst_digits : &worst_exact;
         if (isfinite(e)) *worst = fmax(*worst, e);
     }
