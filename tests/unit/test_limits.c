@@ -141,8 +141,12 @@ int main(void) {
     if (check_shared()) { /* experts are cut into parts in a way of their own */
         snprintf(model, sizeof model, "%s/fixtures/models/mixtral.gguf", check_shared());
         test_plans();
+        /* the codebook of the weights takes its part of shared memory */
+        snprintf(model, sizeof model, "%s/fixtures/models/q/llama-IQ1_S.gguf", check_shared());
+        sweep("android-2022-baseline", "shared memory", 4096, 65536, 2);
+        sweep("amd-rx-9070xt-radv", "shared memory", 4096, 65536, 2);
     } else {
-        SKIP("limits of a model with experts");
+        SKIP("limits of models with experts or codebooks");
     }
     return check_done();
 }
