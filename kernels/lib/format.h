@@ -65,6 +65,27 @@ static inline void pack_fives(const uint8_t code[32], uint8_t out[16], uint8_t l
     }
 }
 
+/* The values of IQ4_NL and IQ4_XS, and their numbers for kernels: there each bit of the value is a
+ * short formula of the number's bits, iq4_code4 of lib/weights.glsl, and takes no table. */
+static const int8_t iq4_value[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
+                                     1,    13,   25,  38,  53,  69,  89,  113};
+static const uint8_t iq4_number[16] = {11, 4, 9, 6, 2, 5, 0, 7, 8, 1, 12, 3, 14, 10, 13, 15};
+
+/* The same for MXFP4 and NVFP4: twice the value of E2M1, and fp4_code4. Minus zero is zero. */
+static const int8_t fp4_value[16] = {0, 1,  2,  3,  4,  6,  8,  12,
+                                     0, -1, -2, -3, -4, -6, -8, -12};
+static const uint8_t fp4_number[16] = {0, 14, 4, 6, 11, 3, 8, 1, 12, 7, 5, 15, 13, 2, 10, 9};
+
+/* Nibbles of 32 weights as numbers; `q` has weight i low and weight 16 + i high. */
+static inline void pack_numbers(const uint8_t q[16], const uint8_t number[16], uint8_t *out) {
+    uint8_t code[32];
+    for (int i = 0; i < 16; i++) {
+        code[i] = number[q[i] & 15];
+        code[16 + i] = number[q[i] >> 4];
+    }
+    pack_nibbles(code, out);
+}
+
 /* Q4_K and Q5_K: six-bit scale and minimum of the b-th 32 weights of a block. */
 static inline int block_scale(const uint8_t *block, int b) {
     return b < 4 ? block[4 + b] & 63 : (block[8 + b] & 15) | block[b] >> 6 << 4;

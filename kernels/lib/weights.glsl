@@ -10,10 +10,39 @@ uint w_u16(uint plane, uint i) {
     return (i & 1u) == 0u ? w & 0xffffu : w >> 16;
 }
 
+/* Element i of a plane of bytes. */
+uint w_u8(uint plane, uint i) { return w_1[plane / 4u + (i >> 2)] >> 8u * (i & 3u) & 0xffu; }
+
 /* Five-bit numbers of weights 4k .. 4k + 3 as pack_fives of lib/format.h wrote them. */
 uint fives4(uvec4 q, uint low, uint k) {
     uint w = q[k & 3u];
     return k < 4u ? w & 0x1f1f1f1fu : (w >> 3 & 0x1c1c1c1cu) | (low >> 2u * (k & 3u) & 0x03030303u);
+}
+
+/* Eight nibbles from words that have their bits at the bottom of each. */
+uint nibbles8(uint a, uint b, uint c, uint d) {
+    const uint m = 0x11111111u;
+    return (a & m) | (b & m) << 1 | (c & m) << 2 | (d & m) << 3;
+}
+/* Bytes of weights 4k .. 4k + 3 from their low and high halves, in the order of pack_nibbles. */
+uint bytes4(uint low, uint high, uint k) {
+    return (k & 1u) == 0u ? (low & 0x0f0f0f0fu) | (high & 0x0f0f0f0fu) << 4
+                          : (low >> 4 & 0x0f0f0f0fu) | (high & 0xf0f0f0f0u);
+}
+/* Values of the numbers iq4_number of lib/format.h, bit by bit, for eight weights at once: a .. d
+ * are the number's bits, lowest first. */
+uint iq4_code4(uvec4 q, uint k) {
+    uint a = q[k >> 1], b = a >> 1, c = a >> 2, d = a >> 3, e = ~b & (a | c);
+    uint low = nibbles8(d | (a ^ b), ~(d | e), a ^ ((~a | d) & (b | (a & c))), ~(a | d) | e);
+    uint high = nibbles8(c, ~(b ^ (c | (a ^ (d & (a | ~b))))), ~(a ^ (c | (~a & ~b & d))),
+                         ~(d ^ (a & ~c)));
+    return bytes4(low, high, k);
+}
+/* The same of fp4_number: -12 .. 12. */
+uint fp4_code4(uvec4 q, uint k) {
+    uint a = q[k >> 1], b = a >> 1, c = a >> 2, d = a >> 3;
+    uint sign = (a ^ (~c & (b | (a & ~d)))) & 0x11111111u;
+    return bytes4(nibbles8(b & c, ~d & (b | c), a, a ^ (~c & (b | d))), 15u * sign, k);
 }
 
 /* Scale and minimum of the b-th 32 weights as pack_head of lib/format.h wrote them, without d and dmin. */
