@@ -128,11 +128,15 @@ $(BUILD)/tests/fuzz_%: tests/fuzz/fuzz_%.c $(BUILD)/libqcc.a $(BUILD)/librt-test
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(qcc_cflags) -DREPLAY -o $@ $< $(BUILD)/libqcc.a $(BUILD)/librt-test.a $(libs)
 
-# a kernel test or benchmark with everything but libc inside, to run on a machine without the packages: make build/static/test_matmul
-$(BUILD)/static/%: tests/kernels/%.c $(BUILD)/libqcc.a $(kernel_test_src) $(wildcard tests/kernels/*.h)
+# a kernel test or benchmark with everything but libc inside, for a machine without the packages:
+# make build/static/test_matmul
+$(BUILD)/static/%.o: tests/kernels/%.c $(wildcard tests/kernels/*.h)
 	@mkdir -p $(@D)
-	$(Q)for f in $< $(kernel_test_src); do $(CC) $(qcc_cflags) -c $$f -o $(@D)/$$(basename $$f .c).o || exit 1; done
-	$(Q)sh tools/link_static.sh $(CC) $@ $@.o $(kernel_test_src:tests/kernels/%.c=$(@D)/%.o) $(BUILD)/libqcc.a
+	$(Q)$(CC) $(qcc_cflags) -c $< -o $@
+
+.PRECIOUS: $(BUILD)/static/%.o
+$(BUILD)/static/%: $(BUILD)/static/%.o $(kernel_test_src:tests/kernels/%.c=$(BUILD)/static/%.o) $(BUILD)/libqcc.a
+	$(Q)sh tools/link_static.sh $(CC) $@ $^
 
 install: all
 	install -D $(BUILD)/qcc $(DESTDIR)$(PREFIX)/bin/qcc
