@@ -15,9 +15,10 @@ static uint32_t bits(float v) {
     return u;
 }
 
-/* Equal values; zeros of either sign are equal, and a GPU may flush subnormal results and inputs. */
+/* Equal values; zeros of either sign are equal, and a GPU may flush subnormal results and inputs, among
+ * them the smallest scales of MXFP4 (2^-127 and 2^-128, times codes up to 12). */
 static bool same_value(float got, float want) {
-    return got == want || (isnan(got) && isnan(want)) || (got == 0 && fabsf(want) < 1.1754944e-38f);
+    return got == want || (isnan(got) && isnan(want)) || (got == 0 && fabsf(want) <= 12 * 0x1p-127f);
 }
 
 /* Rows ROW0.. of a vocabulary of 2 * rows, looked up by M tokens of which `valid` count. */
