@@ -82,6 +82,13 @@ static bool instance_create(Harness *h, bool validate) {
     return vkCreateDebugUtilsMessengerEXT(h->instance, &m, NULL, &h->messenger) == VK_SUCCESS;
 }
 
+/* QCC_TARGET=weakest: that profile alone, on a device that is created without any feature. */
+static bool weakest_only(void) {
+    const char *s = getenv("QCC_TARGET");
+    if (s && *s && strcmp(s, "weakest") != 0) fail(FAIL_ENVIRONMENT, "QCC_TARGET is 'weakest' or not set, not '%s'", s);
+    return s && *s;
+}
+
 static uint32_t device_index(void) {
     const char *s = getenv("QCC_DEVICE");
     return s ? (uint32_t)strtoul(s, NULL, 10) : 0;
@@ -113,7 +120,8 @@ static bool extension_has(Harness *h, const char *name) {
     return false;
 }
 
-/* Every feature that the device has, but for bounds checks: a kernel must not lean on them. */
+/* Every feature that the device has, but for bounds checks: a kernel must not lean on them. With QCC_TARGET=weakest none: the
+ * validation layer then reports a module that needs one. */
 static bool device_create(Harness *h, bool *integer_dot) {
     VkPhysicalDeviceVulkan11Features f11 = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_FEATURES};
     VkPhysicalDeviceVulkan12Features f12 = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES};
@@ -139,10 +147,12 @@ static bool device_create(Harness *h, bool *integer_dot) {
     h->timestamp_ns = p.limits.timestampPeriod;
     h->size_control = f13.subgroupSizeControl && f13.computeFullSubgroups;
     *integer_dot = f13.shaderIntegerDotProduct;
+    bool bare = weakest_only();
+    if (bare) h->size_control = *integer_dot = false, n_extensions = 0;
     float priority = 1;
     VkDeviceQueueCreateInfo q = {.sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO, .queueFamilyIndex = h->family,
                                  .queueCount = 1, .pQueuePriorities = &priority};
-    VkDeviceCreateInfo info = {.sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO, .pNext = &f, .queueCreateInfoCount = 1,
+    VkDeviceCreateInfo info = {.sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO, .pNext = bare ? NULL : &f, .queueCreateInfoCount = 1,
                                .pQueueCreateInfos = &q, .enabledExtensionCount = n_extensions,
                                .ppEnabledExtensionNames = extensions};
     if (vkCreateDevice(h->physical, &info, NULL, &h->device) != VK_SUCCESS) return false;
@@ -201,6 +211,18 @@ const Target *harness_target(const Harness *h) { return &h->profiles[0].target; 
 
 static uint32_t least(uint32_t a, uint32_t b) { return a < b ? a : b; }
 
+/* The weakest target that is supported: no capability, and what Vulkan 1.1 requires of every device. */
+static void target_weaken(Target *w) {
+    memset(w->caps, 0, sizeof w->caps);
+    w->n_coopmat = 0;
+    w->max_invocations = least(w->max_invocations, 128);
+    w->max_local[0] = least(w->max_local[0], 128);
+    w->max_local[1] = least(w->max_local[1], 128);
+    w->max_local[2] = least(w->max_local[2], 64);
+    w->shared_bytes = least(w->shared_bytes, 16384);
+    for (int i = 0; i < 3; i++) w->max_groups[i] = least(w->max_groups[i], 65535);
+}
+
 static void profiles_create(Harness *h, bool integer_dot) {
     h->n_profiles = 1;
     h->profiles[0] = (Profile){.name = "device", .target = *target_read(h->arena, "auto", device_index())};
@@ -208,13 +230,12 @@ static void profiles_create(Harness *h, bool integer_dot) {
     volkLoadDevice(h->device);
     /* What works is tested, be it fast on this device or not. */
     if (integer_dot && shader_ability()->caps[CAP_IDOT]) h->profiles[0].target.caps[CAP_IDOT] = true;
-    Target *w = harness_profile(h, "weakest");
-    memset(w->caps, 0, sizeof w->caps);
-    w->max_invocations = least(w->max_invocations, 128);
-    w->max_local[0] = w->max_local[1] = least(w->max_local[0], 128);
-    w->max_local[2] = least(w->max_local[2], 64);
-    w->shared_bytes = least(w->shared_bytes, 16384);
-    for (int i = 0; i < 3; i++) w->max_groups[i] = least(w->max_groups[i], 65535);
+    Profile *device = &h->profiles[0];
+    target_weaken(weakest_only() ? &device->target : harness_profile(h, "weakest"));
+    if (!weakest_only()) return;
+    device->name = "weakest";
+    /* And its SPIR-V; beside the device's own profile that would run equal kernels twice. */
+    device->target.api_version = least(device->target.api_version, VK_API_VERSION_1_1);
 }
 
 Harness *harness_open(Arena *a) {
@@ -227,7 +248,7 @@ Harness *harness_open(Arena *a) {
     if (volkInitialize() != VK_SUCCESS || !instance_create(h, s && *s == '1')) return NULL;
     if (!physical_pick(h) || !device_create(h, &integer_dot) || !pools_create(h)) return NULL;
     profiles_create(h, integer_dot);
-    printf("device: %s\n", harness_target(h)->device_name);
+    printf("device: %s%s\n", harness_target(h)->device_name, weakest_only() ? ", as the weakest target" : "");
     return h;
 }
 
