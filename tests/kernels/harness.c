@@ -85,7 +85,8 @@ static bool instance_create(Harness *h, bool validate) {
 /* QCC_TARGET=weakest: that profile alone, on a device that is created without any feature. */
 static bool weakest_only(void) {
     const char *s = getenv("QCC_TARGET");
-    if (s && *s && strcmp(s, "weakest") != 0) fail(FAIL_ENVIRONMENT, "QCC_TARGET is 'weakest' or not set, not '%s'", s);
+    if (s && *s && strcmp(s, "weakest") != 0)
+        fail(FAIL_ENVIRONMENT, "QCC_TARGET is 'weakest' or not set, not '%s'", s);
     return s && *s;
 }
 
@@ -120,8 +121,8 @@ static bool extension_has(Harness *h, const char *name) {
     return false;
 }
 
-/* Every feature that the device has, but for bounds checks: a kernel must not lean on them. With QCC_TARGET=weakest none: the
- * validation layer then reports a module that needs one. */
+/* Every feature that the device has, but for bounds checks: a kernel must not lean on them.
+ * With QCC_TARGET=weakest none: the validation layer then reports a module that needs one. */
 static bool device_create(Harness *h, bool *integer_dot) {
     VkPhysicalDeviceVulkan11Features f11 = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_FEATURES};
     VkPhysicalDeviceVulkan12Features f12 = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES};

@@ -10,9 +10,10 @@
  *         CHECK(!error, "%s: %s", c[i].label, error);     then compare y
  *     }
  *
- * Cases are all candidates of all profiles: the device as it is, and the same device with the abilities of the weakest
- * one that is supported (128 invocations, 16 KiB of shared memory, no capability). Modules that come out equal run once. QCC_TARGET=weakest leaves
- * the second profile alone, in SPIR-V 1.3 and on a device that is created without features.
+ * Cases are all candidates of all profiles: the device as it is, and the same device with the
+ * abilities of the weakest one that is supported (128 invocations, 16 KiB of shared memory, no
+ * capability). Modules that come out equal run once. QCC_TARGET=weakest leaves the second profile
+ * alone, in SPIR-V 1.3 and on a device that is created without features.
  *
  * Each buffer stands between guard words (NaNs as floats) that the kernel can reach: a write beside a buffer is an error,
  * a read beside it gives NaN. A buffer without input starts as NaN. A buffer without output must come back unchanged.
