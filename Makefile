@@ -34,7 +34,7 @@ kernel_test_src := $(filter-out tests/kernels/test_% tests/kernels/bench_%,$(wil
 Q := $(if $(V),,@)
 say = $(if $(V),,@echo '  $(1)')
 
-.PHONY: all deps demo test check bench bench-kernels static install clean
+.PHONY: all deps demo test check bench bench-kernels static format install clean
 .DELETE_ON_ERROR:
 all: $(BUILD)/qcc
 
@@ -137,6 +137,10 @@ $(BUILD)/static/%.o: tests/kernels/%.c $(wildcard tests/kernels/*.h)
 .PRECIOUS: $(BUILD)/static/%.o
 $(BUILD)/static/%: $(BUILD)/static/%.o $(kernel_test_src:tests/kernels/%.c=$(BUILD)/static/%.o) $(BUILD)/libqcc.a
 	$(Q)sh tools/link_static.sh $(CC) $@ $^
+
+# the C text as .clang-format says; needs clang-format
+format:
+	$(Q)clang-format -i $(filter-out runtime/unicode_tables.h,$(shell find compiler runtime tests -name '*.[ch]'))
 
 install: all
 	install -D $(BUILD)/qcc $(DESTDIR)$(PREFIX)/bin/qcc

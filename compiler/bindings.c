@@ -1,7 +1,8 @@
-/* bindings.c - storage buffers of a kernel: one for each role, or, where the target allows fewer, some for several roles.
+/* bindings.c - storage buffers of a kernel: one for each role, or, where the target allows fewer,
+ * some for several roles.
  *
- * Roles that share a binding are blocks at offsets of one descriptor, which covers them and what lies between. The bytes of
- * the roles of an operation do not overlap, so nothing is said twice. */
+ * Roles that share a binding are blocks at offsets of one descriptor, which covers them and what
+ * lies between. The bytes of the roles of an operation do not overlap, so nothing is said twice. */
 #include "select.h"
 #include <string.h>
 
@@ -49,7 +50,9 @@ void bindings_number(const Target *t, const KernelOp *op, KernelChoice *c) {
         at[r] = *place_of(op, c->role[r].name);
     }
     uint64_t limit = t->max_storage_range < MOST ? t->max_storage_range : MOST;
-    while (c->n_bindings > t->max_storage_bindings && join_nearest(c, at, limit)) {}
+    while (c->n_bindings > t->max_storage_bindings && join_nearest(c, at, limit)) {
+    }
     for (uint32_t r = 0; c->n_bindings < c->n_roles && r < c->n_roles; r++)
-        c->role[r].at = (uint32_t)(place_of(op, c->role[r].name)->offset - at[c->role[r].binding].offset);
+        c->role[r].at = (uint32_t)(place_of(op, c->role[r].name)->offset -
+                                   at[c->role[r].binding].offset);
 }

@@ -44,9 +44,10 @@ CompiledPlan *compile_plan(Arena *a, const CompileOptions *o) {
     return p;
 }
 
-/* ---- passes that have no file of their own ------------------------------------------------------------------------- */
+/* ---- passes that have no file of their own --------------------------------------------------- */
 
-/* Texts that differ may give one module: not every constant of an operation matters to its kernel. */
+/* Texts that differ may give one module: not every constant of an operation matters to its
+ * kernel. */
 static void modules_merge(Arena *a, CompiledPlan *p) {
     uint32_t *to = ARENA_ARRAY(a, uint32_t, p->n_modules), n = 0;
     for (uint32_t i = 0; i < p->n_modules; i++) {
@@ -56,8 +57,9 @@ static void modules_merge(Arena *a, CompiledPlan *p) {
         for (; k < n; k++) {
             const SpirvJob *o = &p->module[k].spirv;
             const KernelChoice *d = p->op[p->module[k].first_op].choice;
-            if (o->hash == m->hash && o->bytes == m->bytes && memcmp(o->words, m->words, m->bytes) == 0 &&
-                d->subgroup == c->subgroup && d->n_bindings == c->n_bindings)
+            if (o->hash == m->hash && o->bytes == m->bytes &&
+                memcmp(o->words, m->words, m->bytes) == 0 && d->subgroup == c->subgroup &&
+                d->n_bindings == c->n_bindings)
                 break;
         }
         to[i] = k;
@@ -76,8 +78,10 @@ static void compile_kernels(Arena *a, CompiledPlan *p, const CompileOptions *o) 
         const KernelChoice *c = p->op[p->module[i].first_op].choice;
         p->module[i].spirv = jobs[i];
         if (jobs[i].local_size != c->local || jobs[i].n_bindings > c->n_bindings)
-            fail(FAIL_USER, "kernels/%s.comp: the module has %u invocations and %u bindings, its header says %u and %u", c->file,
-                 jobs[i].local_size, jobs[i].n_bindings, c->local, c->n_bindings);
+            fail(FAIL_USER,
+                 "kernels/%s.comp: the module has %u invocations and %u bindings, its header says "
+                 "%u and %u",
+                 c->file, jobs[i].local_size, jobs[i].n_bindings, c->local, c->n_bindings);
     }
     modules_merge(a, p);
 }
@@ -93,7 +97,8 @@ static double model_size(const Model *m) {
 }
 
 /* Check vectors: a fixed sequence of ids and the reference's logits for the last of them. */
-static Bytes check_vectors(Arena *a, const CompiledPlan *p, const CompileOptions *o, uint32_t *n_tokens) {
+static Bytes check_vectors(Arena *a, const CompiledPlan *p, const CompileOptions *o,
+                           uint32_t *n_tokens) {
     enum { MOST = 20, ROWS = 4 };
     const Model *m = p->program->graph->model;
     const double budget = 1e9; /* multiply-adds that the reference does in about a second */
@@ -102,7 +107,8 @@ static Bytes check_vectors(Arena *a, const CompiledPlan *p, const CompileOptions
     if (n > p->options.n_ctx) n = p->options.n_ctx;
     *n_tokens = n;
     if (n == 0) {
-        note(1, "no check vectors: the reference would take long on a model of this size; --check N makes them");
+        note(1, "no check vectors: the reference would take long on a model of this size; --check "
+                "N makes them");
         return (Bytes){0};
     }
     PayloadCheck head = {.n_tokens = n, .n_rows = n < ROWS ? n : ROWS, .n_vocab = m->n_vocab};
@@ -119,19 +125,22 @@ static Bytes check_vectors(Arena *a, const CompiledPlan *p, const CompileOptions
     reference_run(r, token, n, logits, false);
     memcpy(blob, &head, sizeof head);
     memcpy(blob + sizeof head, token, 4ull * n);
-    memcpy(blob + sizeof head + 4ull * n, logits + (size_t)(n - head.n_rows) * m->n_vocab, head.n_rows * row);
+    memcpy(blob + sizeof head + 4ull * n, logits + (size_t)(n - head.n_rows) * m->n_vocab,
+           head.n_rows * row);
     arena_destroy(scratch);
     return (Bytes){blob, bytes};
 }
 
-static void emit_files(Arena *a, const CompiledPlan *p, const char *dir, const char *c_text, const char *manifest) {
+static void emit_files(Arena *a, const CompiledPlan *p, const char *dir, const char *c_text,
+                       const char *manifest) {
     file_mkdirs(dir);
     file_write(arena_printf(a, "%s/model.c", dir), c_text, strlen(c_text), 0644);
     file_write(arena_printf(a, "%s/manifest.json", dir), manifest, strlen(manifest), 0644);
     for (uint32_t i = 0; i < p->n_modules; i++) {
         const PlanModule *m = &p->module[i];
         file_write(arena_printf(a, "%s/%s.comp", dir, m->name), m->source, strlen(m->source), 0644);
-        file_write(arena_printf(a, "%s/%s.spv", dir, m->name), m->spirv.words, m->spirv.bytes, 0644);
+        file_write(arena_printf(a, "%s/%s.spv", dir, m->name), m->spirv.words, m->spirv.bytes,
+                   0644);
     }
 }
 
@@ -166,13 +175,19 @@ void compile(Arena *a, const CompileOptions *o) {
     blobs[n++] = (PackBlob){FRAME_VOCAB, 0, vocab};
     if (check.n) blobs[n++] = (PackBlob){FRAME_CHECK, 0, check};
     for (uint32_t i = 0; i < p->n_modules; i++)
-        blobs[n++] = (PackBlob){FRAME_SPIRV, i, {(const uint8_t *)p->module[i].spirv.words, p->module[i].spirv.bytes}};
-    uint64_t bytes = pack_write(a, p, elf, blobs, n, XXH3_64bits(manifest, strlen(manifest)), thread_count(o), o->output);
+        blobs[n++] = (PackBlob){
+            FRAME_SPIRV, i, {(const uint8_t *)p->module[i].spirv.words, p->module[i].spirv.bytes}};
+    uint64_t bytes = pack_write(a, p, elf, blobs, n, XXH3_64bits(manifest, strlen(manifest)),
+                                thread_count(o), o->output);
     stage("pack", &t);
     if (p->host_weight_bytes)
-        note(1, "%s of the %s of weights stay in host memory: the budget of device memory is %s (%s)", human_bytes(a, p->host_weight_bytes),
-             human_bytes(a, p->weight_bytes), human_bytes(a, p->budget),
-             p->options.vram_budget ? "--vram-budget" : "nine tenths of the target's heap; --vram-budget changes it");
-    note(1, "%s: %s, %u kernels, %s for %s, context %u, %.1f s", o->output, human_bytes(a, bytes), p->n_modules,
-         human_bytes(a, p->weight_bytes), p->target->device_name, p->options.n_ctx, now_s() - start);
+        note(1,
+             "%s of the %s of weights stay in host memory: the budget of device memory is %s (%s)",
+             human_bytes(a, p->host_weight_bytes), human_bytes(a, p->weight_bytes),
+             human_bytes(a, p->budget),
+             p->options.vram_budget ? "--vram-budget"
+                                    : "nine tenths of the target's heap; --vram-budget changes it");
+    note(1, "%s: %s, %u kernels, %s for %s, context %u, %.1f s", o->output, human_bytes(a, bytes),
+         p->n_modules, human_bytes(a, p->weight_bytes), p->target->device_name, p->options.n_ctx,
+         now_s() - start);
 }

@@ -1,4 +1,5 @@
-/* compile.h - the pipeline: gguf -> model -> graph -> fuse -> plan -> spirv -> emit -> link + pack. */
+/* compile.h - the pipeline: gguf -> model -> graph -> fuse -> plan -> spirv -> emit -> link +
+ * pack. */
 #ifndef QCC_COMPILE_H
 #define QCC_COMPILE_H
 #include "plan.h"
@@ -10,11 +11,11 @@ typedef struct {
     const char *target;         /* NULL = auto */
     uint32_t device;            /* for auto */
     PlanOptions plan;
-    const char *weights;        /* rules of weights.h, or NULL */
+    const char *weights; /* rules of weights.h, or NULL */
     const char *cc, *emit_dir;
-    uint32_t dump;              /* DUMP_* bits, printed on stdout */
-    uint32_t n_threads;         /* 0 = one per core */
-    int n_check;                /* check tokens; -1 = as many as the reference evaluates in about a second */
+    uint32_t dump;      /* DUMP_* bits, printed on stdout */
+    uint32_t n_threads; /* 0 = one per core */
+    int n_check; /* check tokens; -1 = as many as the reference evaluates in about a second */
     bool keep_symbols, no_cache;
 } CompileOptions;
 
@@ -22,7 +23,8 @@ typedef struct {
 void compile(Arena *a, const CompileOptions *o);
 /* The pipeline up to the plan. */
 CompiledPlan *compile_plan(Arena *a, const CompileOptions *o);
-/* Sets an option by its command-line name (without dashes); value is NULL for flags. False: unknown name. Bad values fail (usage). */
+/* Sets an option by its command-line name (without dashes); value is NULL for flags. False: unknown
+ * name. Bad values fail (usage). */
 bool compile_option(Arena *a, CompileOptions *o, const char *name, const char *value);
 /* Does the option take a value? */
 bool compile_option_has_value(const char *name);

@@ -8,7 +8,10 @@
 #define QCC_EMBED_H
 #include "util.h"
 
-typedef struct { const char *path, *text; size_t n; } EmbeddedFile; /* text[n] is 0 */
+typedef struct {
+    const char *path, *text;
+    size_t n;
+} EmbeddedFile;                             /* text[n] is 0 */
 extern const EmbeddedFile embedded_files[]; /* sorted by path; a NULL path ends it */
 
 Bytes embedded_find(const char *path); /* p is NULL if there is no such file */

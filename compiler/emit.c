@@ -22,8 +22,10 @@ static void set_string(lua_State *L, const char *key, const char *s) {
     lua_setfield(L, -2, key);
 }
 
-static const char *const zone_kinds[] = {"ZONE_DEVICE", "ZONE_DEVICE_ZERO", "ZONE_WEIGHTS", "ZONE_HOST_WEIGHTS", "ZONE_HOST"};
-static const char *const sequence_kinds[] = {"SEQUENCE_DECODE", "SEQUENCE_PREFILL", "SEQUENCE_PREFILL_LAST", "SEQUENCE_LOGITS"};
+static const char *const zone_kinds[] = {"ZONE_DEVICE", "ZONE_DEVICE_ZERO", "ZONE_WEIGHTS",
+                                         "ZONE_HOST_WEIGHTS", "ZONE_HOST"};
+static const char *const sequence_kinds[] = {"SEQUENCE_DECODE", "SEQUENCE_PREFILL",
+                                             "SEQUENCE_PREFILL_LAST", "SEQUENCE_LOGITS"};
 
 static void zones_push(lua_State *L, const CompiledPlan *p) {
     lua_newtable(L);
@@ -61,13 +63,15 @@ static void binding_push(lua_State *L, const char *role, const char *buffer, con
 }
 
 /* Binding `index` of an operation, with the names of what shares it. */
-static void role_binding_push(lua_State *L, const CompiledPlan *p, const PlanOp *o, uint32_t index) {
+static void role_binding_push(lua_State *L, const CompiledPlan *p, const PlanOp *o,
+                              uint32_t index) {
     const KernelChoice *c = o->choice;
     lua_pushliteral(L, ""), lua_pushliteral(L, "");
     for (uint32_t i = 0, n = 0; i < c->n_roles; i++) {
         if (c->role[i].binding != index) continue;
         const char *plus = n++ ? " + " : "", *name = plan_role_buffer(p, o, c->role[i].name)->name;
-        lua_pushfstring(L, "%s%s%s", lua_tostring(L, -2), plus, c->role[i].name), lua_replace(L, -3);
+        lua_pushfstring(L, "%s%s%s", lua_tostring(L, -2), plus, c->role[i].name),
+            lua_replace(L, -3);
         lua_pushfstring(L, "%s%s%s", lua_tostring(L, -1), plus, name), lua_replace(L, -2);
     }
     RolePlace at = plan_binding(p, o, index);
@@ -118,7 +122,7 @@ static void buffer_push(lua_State *L, const CompiledPlan *p, const char *key, ui
     lua_setfield(L, -2, key);
 }
 
-/* ---- what the chosen kernels demand -------------------------------------------------------------------------------- */
+/* ---- what the chosen kernels demand ---------------------------------------------------------- */
 
 static uint64_t largest_binding(const CompiledPlan *p) {
     uint64_t n = 0;
@@ -136,7 +140,9 @@ static uint64_t largest_zone(const CompiledPlan *p) {
     return n;
 }
 
-typedef struct { uint32_t invocations, shared, groups[3], bindings, subgroup; } Demand;
+typedef struct {
+    uint32_t invocations, shared, groups[3], bindings, subgroup;
+} Demand;
 
 static Demand demand_of(const CompiledPlan *p) {
     Demand d = {0};
@@ -175,16 +181,29 @@ static void field_push(lua_State *L, const char *name, uint64_t value, bool is_b
 }
 
 static void needs_push(lua_State *L, const CompiledPlan *p) {
-    static const struct { const char *field; uint32_t capability; } uses[] = { /* numbers of the SPIR-V specification */
-        {"subgroup_arithmetic", 63}, {"subgroup_shuffle", 65}, {"subgroup_clustered", 67}, {"storage16", 4433},
-        {"storage8", 4448},          {"f16", 9},               {"int8", 39},               {"integer_dot", 6019},
-        {"coopmat", 6022},           {"bda", 5347},            {"coopmat2", 5430},
+    static const struct {
+        const char *field;
+        uint32_t capability;
+    } uses[] = {
+        /* numbers of the SPIR-V specification */
+        {"subgroup_arithmetic", 63},
+        {"subgroup_shuffle", 65},
+        {"subgroup_clustered", 67},
+        {"storage16", 4433},
+        {"storage8", 4448},
+        {"f16", 9},
+        {"int8", 39},
+        {"integer_dot", 6019},
+        {"coopmat", 6022},
+        {"bda", 5347},
+        {"coopmat2", 5430},
     };
     Demand d = demand_of(p);
     lua_newtable(L);
     set_string(L, "device_name", p->target->device_name);
     lua_newtable(L);
-    bool newer = p->target->api_version >= ((1u << 22) | (3u << 12)); /* what its modules are compiled for */
+    bool newer = p->target->api_version >=
+                 ((1u << 22) | (3u << 12)); /* what its modules are compiled for */
     field_push(L, "api_version", newer ? (1u << 22) | (3u << 12) : (1u << 22) | (1u << 12), false);
     field_push(L, "max_storage_range", largest_binding(p), false);
     field_push(L, "max_allocation", largest_zone(p), false);
@@ -198,7 +217,8 @@ static void needs_push(lua_State *L, const CompiledPlan *p) {
     bool control = false;
     for (uint32_t i = 0; i < p->n_ops; i++) control = control || p->op[i].choice->subgroup != 0;
     field_push(L, "subgroup_size_control", control, true);
-    for (size_t i = 0; i < sizeof uses / sizeof *uses; i++) field_push(L, uses[i].field, modules_use(p, uses[i].capability), true);
+    for (size_t i = 0; i < sizeof uses / sizeof *uses; i++)
+        field_push(L, uses[i].field, modules_use(p, uses[i].capability), true);
     lua_setfield(L, -2, "fields");
     lua_setfield(L, -2, "needs");
 }
@@ -218,7 +238,8 @@ static void plan_push(lua_State *L, const CompiledPlan *p, const char *manifest)
     zones_push(L, p);
     kernels_push(L, p);
     lua_newtable(L);
-    for (uint32_t i = 0; i < p->n_ops; i++) operation_push(L, p, &p->op[i]), lua_rawseti(L, -2, (lua_Integer)i + 1);
+    for (uint32_t i = 0; i < p->n_ops; i++)
+        operation_push(L, p, &p->op[i]), lua_rawseti(L, -2, (lua_Integer)i + 1);
     lua_setfield(L, -2, "operations");
     sequences_push(L, p);
     buffer_push(L, p, "step", p->step);
@@ -233,7 +254,8 @@ static void plan_push(lua_State *L, const CompiledPlan *p, const char *manifest)
 static int template_compile(lua_State *L) {
     size_t n;
     const char *text = luaL_checklstring(L, 1, &n), *name = luaL_checkstring(L, 2);
-    if (luaL_loadbufferx(L, text, n, lua_pushfstring(L, "@%s", name), "t") != LUA_OK) return lua_error(L);
+    if (luaL_loadbufferx(L, text, n, lua_pushfstring(L, "@%s", name), "t") != LUA_OK)
+        return lua_error(L);
     lua_pushvalue(L, 3);
     lua_setupvalue(L, -2, 1);
     return 1;
@@ -256,7 +278,7 @@ char *emit_c(Arena *a, const CompiledPlan *p, const char *manifest) {
     return arena_strndup(a, out, n);
 }
 
-/* ---- manifest ------------------------------------------------------------------------------------------------------ */
+/* ---- manifest -------------------------------------------------------------------------------- */
 
 static json_t *hex(uint64_t v) {
     char s[24];
@@ -291,7 +313,8 @@ static json_t *manifest_operations(const CompiledPlan *p) {
 
 static json_t *manifest_memory(const CompiledPlan *p) {
     json_t *m = json_object();
-    json_object_set_new(m, "weights", json_integer((json_int_t)(p->weight_bytes - p->host_weight_bytes)));
+    json_object_set_new(m, "weights",
+                        json_integer((json_int_t)(p->weight_bytes - p->host_weight_bytes)));
     json_object_set_new(m, "host_weights", json_integer((json_int_t)p->host_weight_bytes));
     json_object_set_new(m, "cache", json_integer((json_int_t)p->kv_bytes));
     json_object_set_new(m, "activations", json_integer((json_int_t)p->scratch_bytes));
@@ -313,7 +336,8 @@ static json_t *manifest_model(const CompiledPlan *p, uint64_t gguf_hash) {
 
 static json_t *manifest_batches(const CompiledPlan *p) {
     json_t *list = json_array();
-    for (uint32_t i = 1; i < p->n_batches; i++) json_array_append_new(list, json_integer(p->batch[i].rows));
+    for (uint32_t i = 1; i < p->n_batches; i++)
+        json_array_append_new(list, json_integer(p->batch[i].rows));
     return list;
 }
 
@@ -327,10 +351,12 @@ char *emit_manifest(Arena *a, const CompiledPlan *p, uint64_t gguf_hash, uint32_
     json_object_set_new(o, "context", json_integer(p->options.n_ctx));
     json_object_set_new(o, "prefill_chunks", manifest_batches(p));
     json_object_set_new(o, "kv_cache", json_string(kv[p->options.kv]));
-    json_object_set_new(o, "accuracy", json_string(p->options.accuracy == ACCURACY_FAST ? "fast" : "exact"));
+    json_object_set_new(o, "accuracy",
+                        json_string(p->options.accuracy == ACCURACY_FAST ? "fast" : "exact"));
     json_object_set_new(o, "memory_bytes", manifest_memory(p));
     json_object_set_new(o, "decode_bytes", json_integer((json_int_t)p->decode_bytes));
-    json_object_set_new(o, "predicted_decode_us", json_real(((double)(int64_t)(p->decode_us * 100)) / 100));
+    json_object_set_new(o, "predicted_decode_us",
+                        json_real(((double)(int64_t)(p->decode_us * 100)) / 100));
     json_object_set_new(o, "check_tokens", json_integer(n_check_tokens));
     json_object_set_new(o, "kernels", manifest_kernels(p));
     json_object_set_new(o, "decode_operations", manifest_operations(p));

@@ -1,10 +1,11 @@
 /* format.h - weight formats: GGUF blocks, their exact decoding, and the planes that kernels read.
  *
- * Each format is one file, kernels/formats/NAME.h, in the common subset of C and GLSL, compiled here as C and included
- * by kernels as GLSL. A matrix [rows][k] (k fastest) is handled in units of 32 weights of one row; k is padded
- * with zero weights to a multiple of 32. Packed form: a few planes, each an array over units, in row order:
- *   plane p holds `plane_bytes[p]` bytes for every `plane_span[p]` weights (a multiple of 32; 0: for every row).
- * Planes of one part follow each other, each starting at a multiple of 16 bytes. */
+ * Each format is one file, kernels/formats/NAME.h, in the common subset of C and GLSL, compiled
+ * here as C and included by kernels as GLSL. A matrix [rows][k] (k fastest) is handled in units of
+ * 32 weights of one row; k is padded with zero weights to a multiple of 32. Packed form: a few
+ * planes, each an array over units, in row order: plane p holds `plane_bytes[p]` bytes for every
+ * `plane_span[p]` weights (a multiple of 32; 0: for every row). Planes of one part follow each
+ * other, each starting at a multiple of 16 bytes. */
 #ifndef QCC_FORMAT_H
 #define QCC_FORMAT_H
 #include "util.h"
@@ -12,21 +13,23 @@
 enum { FORMAT_MAX_PLANES = 4, FORMAT_UNIT = 32 };
 
 typedef struct Format {
-    const char *name;      /* "q4_k": the file's name; printed in upper case for GGUF formats */
-    int gguf_type;         /* tensor type id, or -1 for qcc's own */
-    uint32_t block_n;      /* weights per GGUF block */
+    const char *name; /* "q4_k": the file's name; printed in upper case for GGUF formats */
+    int gguf_type;    /* tensor type id, or -1 for qcc's own */
+    uint32_t block_n; /* weights per GGUF block */
     uint32_t block_bytes;
     uint32_t n_planes;
     uint32_t plane_bytes[FORMAT_MAX_PLANES];
     uint32_t plane_span[FORMAT_MAX_PLANES];
-    bool codes;            /* weights are int8 codes x scale (+ minimum): integer dot products apply */
+    bool codes; /* weights are int8 codes x scale (+ minimum): integer dot products apply */
     uint32_t shared_bytes; /* of the codebook that kernels hold in shared memory, or 0 */
     /* Exact decoding of one block to block_n floats. */
     void (*decode)(const uint8_t *block, float *out);
-    /* Packs the blocks that hold one row, k weights. plane[p] points at this row's first byte in plane p. Rows of 2-byte planes
-     * may share a 32-bit word with their neighbours, which is why this is byte-addressed. */
+    /* Packs the blocks that hold one row, k weights. plane[p] points at this row's first byte in
+     * plane p. Rows of 2-byte planes may share a 32-bit word with their neighbours, which is why
+     * this is byte-addressed. */
     void (*pack)(const uint8_t *row, uint32_t k, uint8_t *const plane[]);
-    /* Makes the blocks of a row of k weights, finite; NULL where weights come in this format only. Ties and order are fixed. */
+    /* Makes the blocks of a row of k weights, finite; NULL where weights come in this format only.
+     * Ties and order are fixed. */
     void (*quantize)(const float *x, uint32_t k, uint8_t *row);
 } Format;
 
@@ -36,10 +39,12 @@ const Format *format_by_name(const char *name);
 /* "Q4_K", or "type 36 (removed from the format)" and the like. */
 const char *format_gguf_type_name(Arena *a, uint32_t type);
 
-/* Layout of a part of n_rows rows: offset of each plane in bytes, and the total, a multiple of 16. */
-uint64_t format_layout(const Format *f, uint64_t n_rows, uint32_t k, uint64_t offset[FORMAT_MAX_PLANES]);
+/* Layout of a part of n_rows rows: offset of each plane in bytes, and the total, a multiple of
+ * 16. */
+uint64_t format_layout(const Format *f, uint64_t n_rows, uint32_t k,
+                       uint64_t offset[FORMAT_MAX_PLANES]);
 uint64_t format_plane_row_bytes(const Format *f, uint32_t plane, uint32_t k); /* of a packed row */
-uint64_t format_row_bytes(const Format *f, uint32_t k); /* of a GGUF row */
+uint64_t format_row_bytes(const Format *f, uint32_t k);                       /* of a GGUF row */
 /* Decodes one GGUF row of k weights. */
 void format_decode_row(const Format *f, const uint8_t *row, uint32_t k, float *out);
 #endif

@@ -10,23 +10,19 @@ typedef struct {
     const Graph *graph;
     Program *program;
     size_t cap_value, cap_step;
-    uint32_t *n_use;  /* [n_node] */
-    bool *absorbed;   /* [n_node] */
-    uint32_t *value;  /* [n_node] the program's value that holds the node's, or GRAPH_NONE */
+    uint32_t *n_use; /* [n_node] */
+    bool *absorbed;  /* [n_node] */
+    uint32_t *value; /* [n_node] the program's value that holds the node's, or GRAPH_NONE */
 } Fuse;
 
-static const GraphNode *node_at(const Fuse *f, uint32_t i) {
-    return &f->graph->node[i];
-}
+static const GraphNode *node_at(const Fuse *f, uint32_t i) { return &f->graph->node[i]; }
 
-static bool is_op(const Fuse *f, uint32_t i, GraphOp op) {
-    return node_at(f, i)->op == op;
-}
+static bool is_op(const Fuse *f, uint32_t i, GraphOp op) { return node_at(f, i)->op == op; }
 
 _Noreturn static void refuse(const Fuse *f, uint32_t i, const char *why) {
     const GraphNode *n = node_at(f, i);
     fail(FAIL_USER, "%s: %s (%s): %s; qcc has no step for that", f->graph->model->gguf->path,
-        n->name, graph_op_name(n->op), why);
+         n->name, graph_op_name(n->op), why);
 }
 
 /* A product that only the node under construction reads. */
@@ -44,7 +40,7 @@ static const Format *format_of(const Fuse *f, uint32_t linear) {
     return format;
 }
 
-/* ---- building ---- */
+/* ---- building -------------------------------------------------------------------------------- */
 
 static uint32_t add_value(Fuse *f, const char *name, uint32_t width) {
     Program *p = f->program;
@@ -58,13 +54,13 @@ static Step *add_step(Fuse *f, StepKind kind, const char *name, int layer) {
     p->step = arena_grow(f->arena, p->step, p->n_step, &f->cap_step, sizeof *p->step);
     Step *s = &p->step[p->n_step++];
     *s = (Step){.kind = kind,
-        .name = name,
-        .layer = layer,
-        .in = GRAPH_NONE,
-        .residual = GRAPH_NONE,
-        .out = GRAPH_NONE,
-        .factor = 1,
-        .why = ""};
+                .name = name,
+                .layer = layer,
+                .in = GRAPH_NONE,
+                .residual = GRAPH_NONE,
+                .out = GRAPH_NONE,
+                .factor = 1,
+                .why = ""};
     return s;
 }
 
@@ -96,8 +92,8 @@ static void set_input(const Fuse *f, Step *s, uint32_t linear) {
 static void add_matrix(const Fuse *f, Step *s, uint32_t linear) {
     const GraphNode *n = node_at(f, linear);
     ASSERT(s->n_matrix < STEP_MAX_MATRIX);
-    s->matrix[s->n_matrix++] =
-        (Matrix){n->weight, n->bias, n->scale, format_of(f, linear), n->width};
+    s->matrix[s->n_matrix++] = (Matrix){n->weight, n->bias, n->scale, format_of(f, linear),
+                                        n->width};
 }
 
 /* One matrix, nothing around it. */
@@ -109,7 +105,7 @@ static Step *add_linear(Fuse *f, uint32_t linear, const char *name) {
     return s;
 }
 
-/* ---- attention: q, k, v, their rotation, the cache, the product ---- */
+/* ---- attention: q, k, v, their rotation, the cache, the product ------------------------------ */
 
 static uint32_t through_rope(const Fuse *f, uint32_t i) {
     return is_op(f, i, OP_ROPE) ? node_at(f, i)->in[0] : i;
@@ -139,8 +135,8 @@ static const Rope *rotation_of(const Fuse *f, uint32_t attention) {
 }
 
 /* Fills columns of `out` with the products of linear[first .. last-1], which share a format. */
-static void add_qkv_run(
-    Fuse *f, const uint32_t linear[3], uint32_t first, uint32_t last, uint32_t out) {
+static void add_qkv_run(Fuse *f, const uint32_t linear[3], uint32_t first, uint32_t last,
+                        uint32_t out) {
     static const char letters[] = "qkv";
     int layer = node_at(f, linear[0])->layer;
     const char *part = arena_strndup(f->arena, letters + first, last - first);
@@ -151,8 +147,9 @@ static void add_qkv_run(
     for (uint32_t i = first; i < last; i++) add_matrix(f, s, linear[i]);
     const char *name = s->matrix[0].format->name, *norm = s->norm ? "norm inside; " : "";
     s->why = last - first == 3
-        ? arena_printf(f->arena, "%sq, k, v are all %s", norm, name)
-        : arena_printf(f->arena, "%sonly %s here: the formats of q, k, v differ", norm, name);
+                 ? arena_printf(f->arena, "%sq, k, v are all %s", norm, name)
+                 : arena_printf(f->arena, "%sonly %s here: the formats of q, k, v differ", norm,
+                                name);
 }
 
 static void fuse_attention(Fuse *f, uint32_t index) {
@@ -180,7 +177,7 @@ static void fuse_attention(Fuse *f, uint32_t index) {
     s->why = rope ? "rotation and cache write inside" : "cache write inside";
 }
 
-/* ---- the other operations ---- */
+/* ---- the other operations -------------------------------------------------------------------- */
 
 static void fuse_embed(Fuse *f, uint32_t index) {
     const GraphNode *n = node_at(f, index);
@@ -293,9 +290,12 @@ static void fuse_node(Fuse *f, uint32_t index) {
 }
 
 Program *fuse(Arena *a, const Graph *g) {
-    Fuse f = {.arena = a, .graph = g, .program = ARENA_NEW(a, Program),
-        .n_use = ARENA_ARRAY(a, uint32_t, g->n_node), .absorbed = ARENA_ARRAY(a, bool, g->n_node),
-        .value = ARENA_ARRAY(a, uint32_t, g->n_node)};
+    Fuse f = {.arena = a,
+              .graph = g,
+              .program = ARENA_NEW(a, Program),
+              .n_use = ARENA_ARRAY(a, uint32_t, g->n_node),
+              .absorbed = ARENA_ARRAY(a, bool, g->n_node),
+              .value = ARENA_ARRAY(a, uint32_t, g->n_node)};
     f.program->graph = g;
     for (uint32_t i = 0; i < g->n_node; i++) {
         f.value[i] = GRAPH_NONE;
@@ -308,7 +308,7 @@ Program *fuse(Arena *a, const Graph *g) {
     return f.program;
 }
 
-/* ---- verification: a program that breaks these is qcc's mistake ---- */
+/* ---- verification: a program that breaks these is qcc's mistake ------------------------------ */
 
 static uint32_t step_width(const Step *s) {
     uint32_t rows = 0;
@@ -339,8 +339,8 @@ static void verify_step(const Program *p, const Step *s) {
     case STEP_EMBED: ASSERT(s->n_matrix == 1 && s->matrix[0].weight->ne[0] == out); break;
     case STEP_LINEAR: verify_linear(p, s); break;
     case STEP_ATTENTION:
-        ASSERT(
-            in == (t->n_head + 2 * t->n_head_kv) * t->head_dim && out == t->n_head * t->head_dim);
+        ASSERT(in == (t->n_head + 2 * t->n_head_kv) * t->head_dim &&
+               out == t->n_head * t->head_dim);
         break;
     case STEP_GATE: ASSERT(s->residual != GRAPH_NONE && in == out); break;
     case STEP_MOE:
@@ -357,8 +357,8 @@ void program_verify(const Program *p) {
     for (uint32_t i = 0; i < p->n_step; i++) {
         const Step *s = &p->step[i];
         ASSERT(s->kind < N_STEP && s->out < p->n_value);
-        ASSERT(
-            s->in == GRAPH_NONE || (s->in < p->n_value && filled[s->in] == p->value[s->in].width));
+        ASSERT(s->in == GRAPH_NONE ||
+               (s->in < p->n_value && filled[s->in] == p->value[s->in].width));
         ASSERT(s->residual == GRAPH_NONE ||
                (s->residual < p->n_value && filled[s->residual] == p->value[s->residual].width));
         ASSERT(s->out_column == filled[s->out]);
@@ -370,7 +370,7 @@ void program_verify(const Program *p) {
     arena_destroy(a);
 }
 
-/* ---- printed form ---- */
+/* ---- printed form ---------------------------------------------------------------------------- */
 
 static void print_value(Text *out, const char *label, const Program *p, uint32_t v) {
     if (v != GRAPH_NONE) text_printf(out, "%s%s[%u]", label, p->value[v].name, p->value[v].width);
@@ -391,7 +391,7 @@ static void print_step(Text *out, const Program *p, const Step *s) {
     if (s->kind == STEP_EMBED && s->factor != 1) text_printf(out, "  factor %g", (double)s->factor);
     if (s->kind == STEP_ATTENTION)
         text_printf(out, "  %u/%u heads of %u", s->attention.n_head, s->attention.n_head_kv,
-            s->attention.head_dim);
+                    s->attention.head_dim);
     if (s->kind == STEP_MOE)
         text_printf(out, "  %u of %u experts of %u", s->moe.n_used, s->moe.n_expert, s->moe.n_ff);
     print_value(out, s->kind == STEP_GATE ? "  times " : "  plus ", p, s->residual);
@@ -403,6 +403,6 @@ static void print_step(Text *out, const Program *p, const Step *s) {
 
 void program_print(const Program *p, Text *out) {
     text_printf(out, "program %s: %u steps, %u values, logits %s\n", p->graph->model->arch,
-        p->n_step, p->n_value, p->value[p->logits].name);
+                p->n_step, p->n_value, p->value[p->logits].name);
     for (uint32_t i = 0; i < p->n_step; i++) print_step(out, p, &p->step[i]);
 }

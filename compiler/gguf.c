@@ -8,23 +8,20 @@
 #include <string.h>
 #include <unistd.h>
 
-/* ---- index ---- */
+/* ---- index ----------------------------------------------------------------------------------- */
 
-static int compare_names(const char *a, size_t na, const char *b, size_t nb)
-{
+static int compare_names(const char *a, size_t na, const char *b, size_t nb) {
     int c = memcmp(a, b, na < nb ? na : nb);
     return c ? c : (na > nb) - (na < nb);
 }
 
-static int by_name(const void *a, const void *b)
-{
+static int by_name(const void *a, const void *b) {
     const GgufIndexEntry *x = a, *y = b;
     int c = compare_names(x->s, x->n, y->s, y->n);
     return c ? c : (x->i > y->i) - (x->i < y->i);
 }
 
-static void index_sort(const Gguf *g, GgufIndexEntry *e, size_t n, const char *what)
-{
+static void index_sort(const Gguf *g, GgufIndexEntry *e, size_t n, const char *what) {
     if (n) qsort(e, n, sizeof *e, by_name);
     for (size_t i = 1; i < n; i++)
         if (!compare_names(e[i - 1].s, e[i - 1].n, e[i].s, e[i].n))
@@ -34,8 +31,7 @@ static void index_sort(const Gguf *g, GgufIndexEntry *e, size_t n, const char *w
                  printable(((GgufIndex *)g->index)->arena, e[i].s, e[i].n, GGUF_NAME_SHOWN));
 }
 
-void gguf_index_kv(Gguf *g)
-{
+void gguf_index_kv(Gguf *g) {
     GgufIndex *index = g->index;
     index->kv = ARENA_ARRAY(index->arena, GgufIndexEntry, g->n_kv);
     for (size_t i = 0; i < g->n_kv; i++)
@@ -43,8 +39,7 @@ void gguf_index_kv(Gguf *g)
     index_sort(g, index->kv, g->n_kv, "metadata key");
 }
 
-void gguf_index_tensors(Gguf *g)
-{
+void gguf_index_tensors(Gguf *g) {
     GgufIndex *index = g->index;
     index->tensors = ARENA_ARRAY(index->arena, GgufIndexEntry, g->n_tensors);
     for (size_t i = 0; i < g->n_tensors; i++) {
@@ -55,44 +50,37 @@ void gguf_index_tensors(Gguf *g)
 }
 
 /* Position in the file's order, SIZE_MAX if absent. */
-static size_t index_find(const GgufIndexEntry *e, size_t n, const char *name)
-{
+static size_t index_find(const GgufIndexEntry *e, size_t n, const char *name) {
     size_t lo = 0, name_n = strlen(name);
     while (n > lo) {
         size_t mid = lo + (n - lo) / 2;
         int c = compare_names(e[mid].s, e[mid].n, name, name_n);
         if (!c) return e[mid].i;
-        if (c < 0)
-            lo = mid + 1;
-        else
-            n = mid;
+        if (c < 0) lo = mid + 1;
+        else n = mid;
     }
     return SIZE_MAX;
 }
 
-const GgufKv *gguf_find(const Gguf *g, const char *key)
-{
+const GgufKv *gguf_find(const Gguf *g, const char *key) {
     size_t i = index_find(((GgufIndex *)g->index)->kv, g->n_kv, key);
     return i == SIZE_MAX ? NULL : &g->kv[i];
 }
 
-const GgufTensor *gguf_tensor(const Gguf *g, const char *name)
-{
+const GgufTensor *gguf_tensor(const Gguf *g, const char *name) {
     size_t i = index_find(((GgufIndex *)g->index)->tensors, g->n_tensors, name);
     return i == SIZE_MAX ? NULL : &g->tensors[i];
 }
 
-const char *gguf_shown_name(const Gguf *g, const char *name)
-{
+const char *gguf_shown_name(const Gguf *g, const char *name) {
     return printable(((GgufIndex *)g->index)->arena, name, strlen(name), GGUF_NAME_SHOWN);
 }
 
-/* ---- split models ---- */
+/* ---- split models ---------------------------------------------------------------------------- */
 
 enum { PARTS_MOST = 65535 };
 
-static uint32_t split_count(const Gguf *g)
-{
+static uint32_t split_count(const Gguf *g) {
     uint64_t n = gguf_uint(g, "split.count", 0);
     if (n > PARTS_MOST)
         fail(FAIL_USER, "%s: metadata key 'split.count' is %llu; expected at most %d", g->path,
@@ -100,14 +88,12 @@ static uint32_t split_count(const Gguf *g)
     return n < 2 ? 1 : (uint32_t)n;
 }
 
-static const char *part_suffix(Arena *a, uint64_t no, uint32_t count)
-{
+static const char *part_suffix(Arena *a, uint64_t no, uint32_t count) {
     return arena_printf(a, "-%05llu-of-%05u.gguf", (unsigned long long)no + 1, count);
 }
 
 /* The common beginning of the parts' names. */
-static const char *part_prefix(Arena *a, const Gguf *g, uint32_t count)
-{
+static const char *part_prefix(Arena *a, const Gguf *g, uint32_t count) {
     uint64_t no = gguf_uint(g, "split.no", UINT64_MAX);
     if (no >= count)
         fail(FAIL_USER,
@@ -126,8 +112,7 @@ static const char *part_prefix(Arena *a, const Gguf *g, uint32_t count)
     return arena_strndup(a, g->path, n - n_suffix);
 }
 
-static Gguf *open_part(Arena *a, const char *path, uint32_t no, uint32_t count)
-{
+static Gguf *open_part(Arena *a, const char *path, uint32_t no, uint32_t count) {
     if (access(path, F_OK))
         fail(FAIL_USER,
              "%s: part %u of %u of the model is missing; all parts must be in one directory", path,
@@ -143,8 +128,7 @@ static Gguf *open_part(Arena *a, const char *path, uint32_t no, uint32_t count)
     return g;
 }
 
-static void check_tensor_count(const Gguf *part, uint64_t n_tensors)
-{
+static void check_tensor_count(const Gguf *part, uint64_t n_tensors) {
     uint64_t expected = gguf_uint(part, "split.tensors.count", n_tensors);
     if (expected != n_tensors)
         fail(FAIL_USER,
@@ -154,8 +138,7 @@ static void check_tensor_count(const Gguf *part, uint64_t n_tensors)
 }
 
 /* Joins the parts: metadata of the first, tensors of all. */
-static Gguf *join_parts(Arena *a, Gguf *const parts[], uint32_t count)
-{
+static Gguf *join_parts(Arena *a, Gguf *const parts[], uint32_t count) {
     Gguf *g = parts[0];
     size_t n = 0;
     uint64_t bytes = 0;
@@ -180,8 +163,7 @@ static Gguf *join_parts(Arena *a, Gguf *const parts[], uint32_t count)
     return g;
 }
 
-Gguf *gguf_open(Arena *a, const char *path)
-{
+Gguf *gguf_open(Arena *a, const char *path) {
     Gguf *g = gguf_read_part(a, path, file_map(a, path));
     uint32_t count = split_count(g);
     if (count == 1) return g;
@@ -195,8 +177,7 @@ Gguf *gguf_open(Arena *a, const char *path)
     return join_parts(a, parts, count);
 }
 
-Gguf *gguf_parse(Arena *a, const char *path, Bytes file)
-{
+Gguf *gguf_parse(Arena *a, const char *path, Bytes file) {
     Gguf *g = gguf_read_part(a, path, file);
     if (split_count(g) > 1)
         fail(FAIL_USER, "%s: this is one part of a split model; a model in memory must be whole",
@@ -204,32 +185,28 @@ Gguf *gguf_parse(Arena *a, const char *path, Bytes file)
     return g;
 }
 
-/* ---- typed access ---- */
+/* ---- typed access ---------------------------------------------------------------------------- */
 
-const char *gguf_type_name(GgufType t)
-{
+const char *gguf_type_name(GgufType t) {
     static const char *const names[] = {"u8",   "i8",     "u16",   "i16", "u32", "i32", "f32",
                                         "bool", "string", "array", "u64", "i64", "f64"};
     return (unsigned)t <= GGUF_F64 ? names[t] : "unknown";
 }
 
-static uint64_t load_bits(const uint8_t *p, unsigned bytes)
-{
+static uint64_t load_bits(const uint8_t *p, unsigned bytes) {
     uint64_t x = 0;
     for (unsigned i = 0; i < bytes; i++) x |= (uint64_t)p[i] << 8 * i;
     return x;
 }
 
-static double load_f32(const uint8_t *p)
-{
+static double load_f32(const uint8_t *p) {
     uint32_t bits = (uint32_t)load_bits(p, 4);
     float x;
     memcpy(&x, &bits, sizeof x);
     return (double)x;
 }
 
-static double load_f64(const uint8_t *p)
-{
+static double load_f64(const uint8_t *p) {
     uint64_t bits = load_bits(p, 8);
     double x;
     memcpy(&x, &bits, sizeof x);
@@ -237,8 +214,7 @@ static double load_f64(const uint8_t *p)
 }
 
 /* Element i of a non-negative integer; false if it is of another type or negative. */
-static bool load_uint(const GgufKv *kv, GgufType type, uint64_t i, uint64_t *out)
-{
+static bool load_uint(const GgufKv *kv, GgufType type, uint64_t i, uint64_t *out) {
     static const uint8_t bytes[] = {1, 1, 2, 2, 4, 4, 0, 0, 0, 0, 8, 8, 0};
     static const bool is_signed[] = {0, 1, 0, 1, 0, 1, 0, 0, 0, 0, 0, 1, 0};
     unsigned n = bytes[type];
@@ -247,8 +223,7 @@ static bool load_uint(const GgufKv *kv, GgufType type, uint64_t i, uint64_t *out
     return !(is_signed[type] && *out >> (8 * n - 1));
 }
 
-double gguf_number(const GgufKv *kv, uint64_t i)
-{
+double gguf_number(const GgufKv *kv, uint64_t i) {
     GgufType type = kv->type == GGUF_ARRAY ? kv->elem : kv->type;
     if (i >= kv->n)
         fail(FAIL_USER, "a metadata array has %llu elements; element %llu is needed",
@@ -269,8 +244,7 @@ double gguf_number(const GgufKv *kv, uint64_t i)
     }
 }
 
-static _Noreturn void fail_type(const Gguf *g, const GgufKv *kv, const char *expected)
-{
+static _Noreturn void fail_type(const Gguf *g, const GgufKv *kv, const char *expected) {
     Arena *a = ((GgufIndex *)g->index)->arena;
     const char *key = printable(a, kv->key.s, kv->key.n, GGUF_NAME_SHOWN),
                *is = gguf_type_name(kv->type);
@@ -283,16 +257,14 @@ static _Noreturn void fail_type(const Gguf *g, const GgufKv *kv, const char *exp
     fail(FAIL_USER, "%s: metadata key '%s' is of type %s; expected %s", g->path, key, is, expected);
 }
 
-uint64_t gguf_uint(const Gguf *g, const char *key, uint64_t absent)
-{
+uint64_t gguf_uint(const Gguf *g, const char *key, uint64_t absent) {
     const GgufKv *kv = gguf_find(g, key);
     uint64_t x = absent;
     if (kv && !load_uint(kv, kv->type, 0, &x)) fail_type(g, kv, "a non-negative integer");
     return x;
 }
 
-double gguf_float(const Gguf *g, const char *key, double absent)
-{
+double gguf_float(const Gguf *g, const char *key, double absent) {
     const GgufKv *kv = gguf_find(g, key);
     if (!kv) return absent;
     if (kv->type == GGUF_STRING || kv->type == GGUF_ARRAY || kv->type == GGUF_BOOL)
@@ -300,16 +272,14 @@ double gguf_float(const Gguf *g, const char *key, double absent)
     return gguf_number(kv, 0);
 }
 
-bool gguf_bool(const Gguf *g, const char *key, bool absent)
-{
+bool gguf_bool(const Gguf *g, const char *key, bool absent) {
     const GgufKv *kv = gguf_find(g, key);
     if (!kv) return absent;
     if (kv->type != GGUF_BOOL) fail_type(g, kv, "bool");
     return kv->data[0] != 0;
 }
 
-GgufString gguf_string(const Gguf *g, const char *key, const char *absent)
-{
+GgufString gguf_string(const Gguf *g, const char *key, const char *absent) {
     const GgufKv *kv = gguf_find(g, key);
     if (!kv) return (GgufString){absent, absent ? strlen(absent) : 0};
     if (kv->type != GGUF_STRING) fail_type(g, kv, "a string");

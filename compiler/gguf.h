@@ -1,25 +1,40 @@
 /* gguf.h - reader of GGUF versions 2 and 3, split files included.
  *
- * The file is untrusted: every count, length and offset is checked before it is used, with overflow-checked sums.
- * The reader maps the file and never copies tensor data. Strings are views into the mapping: not NUL-terminated and
- * possibly not UTF-8. Numbers are little-endian; big-endian files and version 1 are refused by name. */
+ * The file is untrusted: every count, length and offset is checked before it is used, with
+ * overflow-checked sums. The reader maps the file and never copies tensor data. Strings are views
+ * into the mapping: not NUL-terminated and possibly not UTF-8. Numbers are little-endian;
+ * big-endian files and version 1 are refused by name. */
 #ifndef QCC_GGUF_H
 #define QCC_GGUF_H
 #include "util.h"
 
 typedef enum {
-    GGUF_U8, GGUF_I8, GGUF_U16, GGUF_I16, GGUF_U32, GGUF_I32, GGUF_F32, GGUF_BOOL, GGUF_STRING, GGUF_ARRAY,
-    GGUF_U64, GGUF_I64, GGUF_F64
+    GGUF_U8,
+    GGUF_I8,
+    GGUF_U16,
+    GGUF_I16,
+    GGUF_U32,
+    GGUF_I32,
+    GGUF_F32,
+    GGUF_BOOL,
+    GGUF_STRING,
+    GGUF_ARRAY,
+    GGUF_U64,
+    GGUF_I64,
+    GGUF_F64
 } GgufType;
 
-typedef struct { const char *s; size_t n; } GgufString;
+typedef struct {
+    const char *s;
+    size_t n;
+} GgufString;
 
 typedef struct {
     GgufString key;
     GgufType type;
-    GgufType elem;       /* of an array */
-    uint64_t n;          /* elements of an array, else 1 */
-    const uint8_t *data; /* first element, unaligned */
+    GgufType elem;             /* of an array */
+    uint64_t n;                /* elements of an array, else 1 */
+    const uint8_t *data;       /* first element, unaligned */
     const GgufString *strings; /* [n] for a string or an array of strings */
 } GgufKv;
 
@@ -52,7 +67,7 @@ Gguf *gguf_open(Arena *a, const char *path);
 /* The same on bytes already in memory; a split model is refused. `path` is for messages. */
 Gguf *gguf_parse(Arena *a, const char *path, Bytes file);
 
-const GgufKv *gguf_find(const Gguf *g, const char *key);       /* NULL if absent */
+const GgufKv *gguf_find(const Gguf *g, const char *key);        /* NULL if absent */
 const GgufTensor *gguf_tensor(const Gguf *g, const char *name); /* NULL if absent */
 
 /* Scalars. Any integer type that holds the value is accepted; a wrong type fails naming the key. */
@@ -64,9 +79,11 @@ GgufString gguf_string(const Gguf *g, const char *key, const char *absent);
 double gguf_number(const GgufKv *kv, uint64_t i);
 const char *gguf_type_name(GgufType t);
 
-/* Fails if a scale (or a floating-point weight) of the tensor is infinite or NaN. Reads the whole tensor. */
+/* Fails if a scale (or a floating-point weight) of the tensor is infinite or NaN. Reads the whole
+ * tensor. */
 void gguf_check_data(const Gguf *g, const GgufTensor *t);
-/* The same of some rows (ne[1] * ne[2] * ne[3] in all), as an answer: for threads, which cannot fail. */
+/* The same of some rows (ne[1] * ne[2] * ne[3] in all), as an answer: for threads, which cannot
+ * fail. */
 bool gguf_rows_finite(const GgufTensor *t, uint64_t row0, uint64_t n_rows);
 
 /* Prints metadata and tensors for `qcc inspect`. */

@@ -7,15 +7,13 @@
 
 enum { VALUE_WIDTH = 72, NAME_WIDTH_MOST = 63, N_TYPES = 64 };
 
-static void print_string(Text *out, GgufString s, size_t width)
-{
+static void print_string(Text *out, GgufString s, size_t width) {
     const char *p = printable(out->arena, s.s, s.n, width);
     text_append(out, p, strlen(p));
 }
 
 /* The shortest decimal that reads back as the same number. */
-static void print_float(Text *out, double x, bool single)
-{
+static void print_float(Text *out, double x, bool single) {
     char s[40];
     for (int digits = single ? 6 : 15; digits <= 17; digits++) {
         snprintf(s, sizeof s, "%.*g", digits, x);
@@ -25,18 +23,14 @@ static void print_float(Text *out, double x, bool single)
     text_append(out, s, strlen(s));
 }
 
-static void print_int64(Text *out, const uint8_t *p, bool is_signed)
-{
+static void print_int64(Text *out, const uint8_t *p, bool is_signed) {
     uint64_t x = 0;
     for (int i = 0; i < 8; i++) x |= (uint64_t)p[i] << 8 * i;
-    if (is_signed)
-        text_printf(out, "%lld", (long long)x);
-    else
-        text_printf(out, "%llu", (unsigned long long)x);
+    if (is_signed) text_printf(out, "%lld", (long long)x);
+    else text_printf(out, "%llu", (unsigned long long)x);
 }
 
-static void print_element(Text *out, const GgufKv *kv, GgufType type, uint64_t i)
-{
+static void print_element(Text *out, const GgufKv *kv, GgufType type, uint64_t i) {
     switch (type) {
     case GGUF_BOOL: text_printf(out, "%s", gguf_number(kv, i) != 0 ? "true" : "false"); break;
     case GGUF_F32: print_float(out, gguf_number(kv, i), true); break;
@@ -53,8 +47,7 @@ static void print_element(Text *out, const GgufKv *kv, GgufType type, uint64_t i
 }
 
 /* As many elements as fit in the width. */
-static void print_array(Text *out, const GgufKv *kv)
-{
+static void print_array(Text *out, const GgufKv *kv) {
     size_t start = out->n;
     text_append(out, "[", 1);
     for (uint64_t i = 0; i < kv->n; i++) {
@@ -68,18 +61,15 @@ static void print_array(Text *out, const GgufKv *kv)
     text_append(out, "]", 1);
 }
 
-static void print_kv(Text *out, const GgufKv *kv, int width)
-{
+static void print_kv(Text *out, const GgufKv *kv, int width) {
     const char *key = printable(out->arena, kv->key.s, kv->key.n, NAME_WIDTH_MOST);
     const char *type = gguf_type_name(kv->type);
     if (kv->type == GGUF_ARRAY)
         type = arena_printf(out->arena, "%s[%llu]", gguf_type_name(kv->elem),
                             (unsigned long long)kv->n);
     text_printf(out, "  %-*s  %-14s ", width, key, type);
-    if (kv->type == GGUF_ARRAY)
-        print_array(out, kv);
-    else if (kv->type != GGUF_STRING)
-        print_element(out, kv, kv->type, 0);
+    if (kv->type == GGUF_ARRAY) print_array(out, kv);
+    else if (kv->type != GGUF_STRING) print_element(out, kv, kv->type, 0);
     else {
         print_string(out, kv->strings[0], VALUE_WIDTH);
         if (kv->strings[0].n > VALUE_WIDTH) text_printf(out, " (%zu bytes)", kv->strings[0].n);
@@ -87,8 +77,7 @@ static void print_kv(Text *out, const GgufKv *kv, int width)
     text_append(out, "\n", 1);
 }
 
-static void print_metadata(const Gguf *g, Text *out)
-{
+static void print_metadata(const Gguf *g, Text *out) {
     int width = 0;
     for (size_t i = 0; i < g->n_kv; i++) {
         size_t n = g->kv[i].key.n < NAME_WIDTH_MOST ? g->kv[i].key.n : NAME_WIDTH_MOST;
@@ -98,21 +87,18 @@ static void print_metadata(const Gguf *g, Text *out)
     for (size_t i = 0; i < g->n_kv; i++) print_kv(out, &g->kv[i], width);
 }
 
-static uint64_t n_elements(const GgufTensor *t)
-{
+static uint64_t n_elements(const GgufTensor *t) {
     return t->ne[0] * t->ne[1] * t->ne[2] * t->ne[3];
 }
 
-static const char *shape_text(Arena *a, const GgufTensor *t)
-{
+static const char *shape_text(Arena *a, const GgufTensor *t) {
     Text s = {.arena = a};
     for (uint32_t d = 0; d < t->n_dims; d++)
         text_printf(&s, d ? " x %llu" : "%llu", (unsigned long long)t->ne[d]);
     return s.s;
 }
 
-static void print_tensors(const Gguf *g, Text *out)
-{
+static void print_tensors(const Gguf *g, Text *out) {
     Arena *a = out->arena;
     size_t name_width = 4, shape_width = 5;
     for (size_t i = 0; i < g->n_tensors; i++) {
@@ -137,16 +123,14 @@ typedef struct {
     uint64_t n_tensors, n_weights, bytes;
 } Total;
 
-static void print_total(Text *out, const char *name, const Total *t)
-{
+static void print_total(Text *out, const char *name, const Total *t) {
     text_printf(out, "  %-7s  %7llu  %14llu  %15llu  %10s  %7.4g\n", name,
                 (unsigned long long)t->n_tensors, (unsigned long long)t->n_weights,
                 (unsigned long long)t->bytes, human_bytes(out->arena, t->bytes),
                 t->n_weights ? 8 * (double)t->bytes / (double)t->n_weights : 0);
 }
 
-static void print_totals(const Gguf *g, Text *out)
-{
+static void print_totals(const Gguf *g, Text *out) {
     Total by_type[N_TYPES] = {0}, all = {0};
     for (size_t i = 0; i < g->n_tensors; i++) {
         const GgufTensor *t = &g->tensors[i];
@@ -172,8 +156,7 @@ static void print_totals(const Gguf *g, Text *out)
     print_total(out, "all", &all);
 }
 
-void gguf_print(const Gguf *g, Text *out)
-{
+void gguf_print(const Gguf *g, Text *out) {
     text_printf(out, "%s\n  GGUF version %u, %s", g->path, g->version,
                 human_bytes(out->arena, g->file_bytes));
     if (g->n_parts > 1) text_printf(out, " in %u parts", g->n_parts);

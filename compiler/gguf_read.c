@@ -25,21 +25,18 @@ typedef struct {
     GgufString name; /* of the entry or tensor, once known */
 } Reader;
 
-static uint32_t load_u32(const uint8_t *p)
-{
+static uint32_t load_u32(const uint8_t *p) {
     return p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
 }
 
 static uint64_t load_u64(const uint8_t *p) { return load_u32(p) | (uint64_t)load_u32(p + 4) << 32; }
 
-static const char *shown(Reader *r, GgufString s)
-{
+static const char *shown(Reader *r, GgufString s) {
     return printable(r->arena, s.s, s.n, GGUF_NAME_SHOWN);
 }
 
 /* "file.gguf: tensor 'blk.0.attn_q.weight'" */
-static const char *where(Reader *r)
-{
+static const char *where(Reader *r) {
     if (r->name.n)
         return arena_printf(r->arena, "%s: %s '%s'", r->path, r->what, shown(r, r->name));
     return arena_printf(r->arena, "%s: %s %llu of %llu", r->path, r->what,
@@ -50,33 +47,29 @@ static const char *where(Reader *r)
 #define reader_fail(r, ...)                                                                        \
     fail(FAIL_USER, "%s: %s", where(r), arena_printf((r)->arena, __VA_ARGS__))
 
-static _Noreturn void fail_truncated(Reader *r, uint64_t needed)
-{
+static _Noreturn void fail_truncated(Reader *r, uint64_t needed) {
     reader_fail(r,
                 "%llu bytes are needed at byte %zu but the file ends at byte %zu; it is truncated "
                 "or damaged",
                 (unsigned long long)needed, r->pos, r->file.n);
 }
 
-static const uint8_t *take(Reader *r, uint64_t bytes)
-{
+static const uint8_t *take(Reader *r, uint64_t bytes) {
     if (bytes > r->file.n - r->pos) fail_truncated(r, bytes);
     const uint8_t *p = r->file.p + r->pos;
     r->pos += (size_t)bytes;
     return p;
 }
 
-static GgufString take_string(Reader *r)
-{
+static GgufString take_string(Reader *r) {
     uint64_t n = load_u64(take(r, 8));
     const uint8_t *p = take(r, n);
     return (GgufString){(const char *)p, (size_t)n};
 }
 
-/* ---- header ---- */
+/* ---- header ---------------------------------------------------------------------------------- */
 
-static void check_magic(Arena *a, const char *path, Bytes file)
-{
+static void check_magic(Arena *a, const char *path, Bytes file) {
     static const char lfs[] = "version https://git-lfs";
     if (file.n == 0) fail(FAIL_USER, "%s: the file is empty; expected a GGUF model", path);
     if (file.n >= MAGIC_BYTES && !memcmp(file.p, "GGUF", MAGIC_BYTES)) return;
@@ -89,8 +82,7 @@ static void check_magic(Arena *a, const char *path, Bytes file)
                    MAGIC_BYTES));
 }
 
-static uint32_t check_version(const char *path, uint32_t version)
-{
+static uint32_t check_version(const char *path, uint32_t version) {
     if (version == 2 || version == 3) return version;
     if ((version & 0xffff) == 0 && version)
         fail(FAIL_USER,
@@ -105,8 +97,7 @@ static uint32_t check_version(const char *path, uint32_t version)
 
 /* Bounds both counts by the bytes that follow, and so all allocations by a small multiple of the
  * file's size. */
-static void check_counts(const char *path, uint64_t n_tensors, uint64_t n_kv, uint64_t left)
-{
+static void check_counts(const char *path, uint64_t n_tensors, uint64_t n_kv, uint64_t left) {
     if (n_kv <= left / KV_LEAST_BYTES &&
         n_tensors <= (left - n_kv * KV_LEAST_BYTES) / INFO_LEAST_BYTES)
         return;
@@ -116,27 +107,24 @@ static void check_counts(const char *path, uint64_t n_tensors, uint64_t n_kv, ui
          path, (unsigned long long)n_kv, (unsigned long long)n_tensors, (unsigned long long)left);
 }
 
-/* ---- metadata ---- */
+/* ---- metadata -------------------------------------------------------------------------------- */
 
 static const uint8_t type_bytes[] = {1, 1, 2,  2, 4, 4, 4,
                                      1, 8, 12, 8, 8, 8}; /* of a string or array: at least */
 
-static uint32_t take_type(Reader *r, const char *of)
-{
+static uint32_t take_type(Reader *r, const char *of) {
     uint32_t type = load_u32(take(r, 4));
     if (type > GGUF_F64) reader_fail(r, "unknown type %u of %s; expected 0..12" DAMAGED, type, of);
     return type;
 }
 
-static const GgufString *take_strings(Reader *r, uint64_t n)
-{
+static const GgufString *take_strings(Reader *r, uint64_t n) {
     GgufString *s = ARENA_ARRAY(r->arena, GgufString, n);
     for (uint64_t i = 0; i < n; i++) s[i] = take_string(r);
     return s;
 }
 
-static void take_array(Reader *r, GgufKv *kv)
-{
+static void take_array(Reader *r, GgufKv *kv) {
     kv->elem = (GgufType)take_type(r, "the array's elements");
     if (kv->elem == GGUF_ARRAY) reader_fail(r, "arrays of arrays are not supported");
     kv->n = load_u64(take(r, 8));
@@ -147,14 +135,11 @@ static void take_array(Reader *r, GgufKv *kv)
                     "the file is truncated or damaged",
                     (unsigned long long)kv->n, gguf_type_name(kv->elem), (unsigned long long)left);
     kv->data = r->file.p + r->pos;
-    if (kv->elem == GGUF_STRING)
-        kv->strings = take_strings(r, kv->n);
-    else
-        take(r, kv->n * each);
+    if (kv->elem == GGUF_STRING) kv->strings = take_strings(r, kv->n);
+    else take(r, kv->n * each);
 }
 
-static void take_kv(Reader *r, GgufKv *kv)
-{
+static void take_kv(Reader *r, GgufKv *kv) {
     r->name.n = 0;
     kv->key = take_string(r);
     if (!kv->key.n) reader_fail(r, "the key is empty" DAMAGED);
@@ -167,14 +152,11 @@ static void take_kv(Reader *r, GgufKv *kv)
         return;
     }
     kv->data = r->file.p + r->pos;
-    if (kv->type == GGUF_STRING)
-        kv->strings = take_strings(r, 1);
-    else
-        take(r, type_bytes[kv->type]);
+    if (kv->type == GGUF_STRING) kv->strings = take_strings(r, 1);
+    else take(r, type_bytes[kv->type]);
 }
 
-static void take_metadata(Reader *r, Gguf *g)
-{
+static void take_metadata(Reader *r, Gguf *g) {
     GgufKv *kv = ARENA_ARRAY(r->arena, GgufKv, g->n_kv);
     r->what = "metadata key";
     r->n = g->n_kv;
@@ -183,8 +165,7 @@ static void take_metadata(Reader *r, Gguf *g)
     gguf_index_kv(g);
 }
 
-static uint32_t read_alignment(const Gguf *g)
-{
+static uint32_t read_alignment(const Gguf *g) {
     const GgufKv *kv = gguf_find(g, "general.alignment");
     if (!kv) return ALIGNMENT_DEFAULT;
     if (kv->type != GGUF_U32)
@@ -198,18 +179,16 @@ static uint32_t read_alignment(const Gguf *g)
     return n;
 }
 
-/* ---- tensors ---- */
+/* ---- tensors --------------------------------------------------------------------------------- */
 
-static const char *shape_text(Reader *r, const GgufTensor *t)
-{
+static const char *shape_text(Reader *r, const GgufTensor *t) {
     Text s = {.arena = r->arena};
     for (uint32_t d = 0; d < t->n_dims; d++)
         text_printf(&s, d ? " x %llu" : "%llu", (unsigned long long)t->ne[d]);
     return s.s;
 }
 
-static void take_name(Reader *r, GgufTensor *t)
-{
+static void take_name(Reader *r, GgufTensor *t) {
     r->name.n = 0;
     GgufString name = take_string(r);
     if (!name.n) reader_fail(r, "the name is empty" DAMAGED);
@@ -222,8 +201,7 @@ static void take_name(Reader *r, GgufTensor *t)
 }
 
 /* Returns the number of elements. */
-static uint64_t take_shape(Reader *r, GgufTensor *t)
-{
+static uint64_t take_shape(Reader *r, GgufTensor *t) {
     uint64_t n = 1;
     t->n_dims = load_u32(take(r, 4));
     if (t->n_dims < 1 || t->n_dims > DIMS_MOST)
@@ -239,8 +217,7 @@ static uint64_t take_shape(Reader *r, GgufTensor *t)
     return n;
 }
 
-static void take_tensor_type(Reader *r, GgufTensor *t, uint64_t n_elements)
-{
+static void take_tensor_type(Reader *r, GgufTensor *t, uint64_t n_elements) {
     t->type = load_u32(take(r, 4));
     const GgufTypeInfo *info = gguf_type_info(t->type);
     if (!info)
@@ -259,8 +236,7 @@ static void take_tensor_type(Reader *r, GgufTensor *t, uint64_t n_elements)
 }
 
 /* Reads one tensor info; its place in the file is settled when all are read. */
-static uint64_t take_tensor(Reader *r, uint32_t alignment, GgufTensor *t)
-{
+static uint64_t take_tensor(Reader *r, uint32_t alignment, GgufTensor *t) {
     take_name(r, t);
     take_tensor_type(r, t, take_shape(r, t));
     uint64_t offset = load_u64(take(r, 8));
@@ -270,8 +246,7 @@ static uint64_t take_tensor(Reader *r, uint32_t alignment, GgufTensor *t)
     return offset;
 }
 
-static void place_tensor(Reader *r, GgufTensor *t, uint64_t data_start, uint64_t offset)
-{
+static void place_tensor(Reader *r, GgufTensor *t, uint64_t data_start, uint64_t offset) {
     uint64_t size = r->file.n, room = size > data_start ? size - data_start : 0;
     r->name = (GgufString){t->name, strlen(t->name)};
     if (offset > room || t->bytes > room - offset)
@@ -283,15 +258,13 @@ static void place_tensor(Reader *r, GgufTensor *t, uint64_t data_start, uint64_t
     t->data = r->file.p + data_start + offset;
 }
 
-static int by_data(const void *a, const void *b)
-{
+static int by_data(const void *a, const void *b) {
     const GgufTensor *x = *(GgufTensor *const *)a, *y = *(GgufTensor *const *)b;
     if (x->data != y->data) return x->data < y->data ? -1 : 1;
     return x < y ? -1 : x > y;
 }
 
-static void check_overlap(Reader *r, GgufTensor *tensors, size_t n)
-{
+static void check_overlap(Reader *r, GgufTensor *tensors, size_t n) {
     GgufTensor **order = ARENA_ARRAY(r->arena, GgufTensor *, n);
     for (size_t i = 0; i < n; i++) order[i] = &tensors[i];
     if (n) qsort(order, n, sizeof *order, by_data);
@@ -304,8 +277,7 @@ static void check_overlap(Reader *r, GgufTensor *tensors, size_t n)
     }
 }
 
-static void take_tensors(Reader *r, Gguf *g)
-{
+static void take_tensors(Reader *r, Gguf *g) {
     GgufTensor *t = ARENA_ARRAY(r->arena, GgufTensor, g->n_tensors);
     uint64_t *offset = ARENA_ARRAY(r->arena, uint64_t, g->n_tensors);
     r->what = "tensor";
@@ -318,8 +290,7 @@ static void take_tensors(Reader *r, Gguf *g)
     gguf_index_tensors(g);
 }
 
-Gguf *gguf_read_part(Arena *a, const char *path, Bytes file)
-{
+Gguf *gguf_read_part(Arena *a, const char *path, Bytes file) {
     check_magic(a, path, file);
     if (file.n < HEADER_BYTES)
         fail(FAIL_USER, "%s: %zu bytes are too few for a GGUF header of %d; the file is truncated",

@@ -52,13 +52,11 @@ static const GgufTypeInfo types[] = {
     WEIGHT(42, "Q2_0", 64, 18, 0, -1),
 };
 
-const GgufTypeInfo *gguf_type_info(uint32_t type)
-{
+const GgufTypeInfo *gguf_type_info(uint32_t type) {
     return type < sizeof types / sizeof *types && types[type].name ? &types[type] : NULL;
 }
 
-const char *gguf_type_label(Arena *a, uint32_t type)
-{
+const char *gguf_type_label(Arena *a, uint32_t type) {
     const GgufTypeInfo *t = gguf_type_info(type);
     if (!t) return arena_printf(a, "type %u (unknown)", type);
     switch (t->status) {

@@ -8,14 +8,12 @@
 enum { TENSOR_F32 = 0 }; /* type id of the file format */
 
 static const char *const op_names[N_GRAPH_OP] = {
-    [OP_EMBED] = "embed", [OP_RMS_NORM] = "rms_norm", [OP_LINEAR] = "linear", [OP_ROPE] = "rope",
-    [OP_ATTENTION] = "attention", [OP_ADD] = "add", [OP_MUL] = "mul", [OP_SILU] = "silu",
-    [OP_MOE] = "moe",
+    [OP_EMBED] = "embed", [OP_RMS_NORM] = "rms_norm",   [OP_LINEAR] = "linear",
+    [OP_ROPE] = "rope",   [OP_ATTENTION] = "attention", [OP_ADD] = "add",
+    [OP_MUL] = "mul",     [OP_SILU] = "silu",           [OP_MOE] = "moe",
 };
 
-const char *graph_op_name(GraphOp op) {
-    return op < N_GRAPH_OP ? op_names[op] : "unknown";
-}
+const char *graph_op_name(GraphOp op) { return op < N_GRAPH_OP ? op_names[op] : "unknown"; }
 
 uint32_t graph_add(Arena *a, Graph *g, const GraphNode *n) {
     g->node = arena_grow(a, g->node, g->n_node, &g->cap_node, sizeof *g->node);
@@ -26,7 +24,7 @@ uint32_t graph_add(Arena *a, Graph *g, const GraphNode *n) {
     return g->n_node++;
 }
 
-/* ---- rotary embedding ---- */
+/* ---- rotary embedding ------------------------------------------------------------------------ */
 
 /* The pair at which a wavelength makes `beta` turns within the original context. */
 static double yarn_pair(const Rope *r, double beta) {
@@ -56,21 +54,18 @@ void rope_angle(const Rope *r, uint32_t position, uint32_t i, double *cosine, do
     *sine = sin(angle) * magnitude;
 }
 
-/* ---- verification ---- */
+/* ---- verification ---------------------------------------------------------------------------- */
 
-static const char *file_of(const Graph *g) {
-    return g->model->gguf->path;
-}
+static const char *file_of(const Graph *g) { return g->model->gguf->path; }
 
 /* A tensor of exactly this shape, d[0] fastest; missing dimensions are 1. */
-static void verify_shape(
-    const Graph *g, const GgufTensor *t, uint64_t d0, uint64_t d1, uint64_t d2) {
+static void verify_shape(const Graph *g, const GgufTensor *t, uint64_t d0, uint64_t d1,
+                         uint64_t d2) {
     if (t->ne[0] == d0 && t->ne[1] == d1 && t->ne[2] == d2 && t->ne[3] == 1) return;
-    fail(FAIL_USER,
-        "%s: tensor %s: shape {%llu, %llu, %llu, %llu}, expected {%llu, %llu, %llu, 1}", file_of(g),
-        t->name, (unsigned long long)t->ne[0], (unsigned long long)t->ne[1],
-        (unsigned long long)t->ne[2], (unsigned long long)t->ne[3], (unsigned long long)d0,
-        (unsigned long long)d1, (unsigned long long)d2);
+    fail(FAIL_USER, "%s: tensor %s: shape {%llu, %llu, %llu, %llu}, expected {%llu, %llu, %llu, 1}",
+         file_of(g), t->name, (unsigned long long)t->ne[0], (unsigned long long)t->ne[1],
+         (unsigned long long)t->ne[2], (unsigned long long)t->ne[3], (unsigned long long)d0,
+         (unsigned long long)d1, (unsigned long long)d2);
 }
 
 /* In `buffer`: a message outlives an arena. */
@@ -82,22 +77,22 @@ static const char *type_name(uint32_t type, char *buffer, size_t n) {
 }
 
 /* Weights of any known format, with all bytes there. */
-static void verify_weight(
-    const Graph *g, const GgufTensor *t, uint64_t d0, uint64_t d1, uint64_t d2) {
+static void verify_weight(const Graph *g, const GgufTensor *t, uint64_t d0, uint64_t d1,
+                          uint64_t d2) {
     verify_shape(g, t, d0, d1, d2);
     const Format *f = format_by_gguf_type(t->type);
     if (!f) {
         char type[64];
         fail(FAIL_USER, "%s: tensor %s: weight format %s is not supported by this qcc", file_of(g),
-            t->name, type_name(t->type, type, sizeof type));
+             t->name, type_name(t->type, type, sizeof type));
     }
     if (d0 % f->block_n != 0)
         fail(FAIL_USER, "%s: tensor %s: rows of %llu weights, expected a multiple of %u",
-            file_of(g), t->name, (unsigned long long)d0, f->block_n);
+             file_of(g), t->name, (unsigned long long)d0, f->block_n);
     uint64_t bytes = format_row_bytes(f, (uint32_t)d0) * d1 * d2;
     if (t->bytes != bytes)
         fail(FAIL_USER, "%s: tensor %s: %llu bytes, expected %llu", file_of(g), t->name,
-            (unsigned long long)t->bytes, (unsigned long long)bytes);
+             (unsigned long long)t->bytes, (unsigned long long)bytes);
 }
 
 static void verify_vector(const Graph *g, const GgufTensor *t, uint64_t n) {
@@ -105,11 +100,11 @@ static void verify_vector(const Graph *g, const GgufTensor *t, uint64_t n) {
     if (t->type != TENSOR_F32) {
         char type[64];
         fail(FAIL_USER, "%s: tensor %s: type %s, expected F32", file_of(g), t->name,
-            type_name(t->type, type, sizeof type));
+             type_name(t->type, type, sizeof type));
     }
     if (t->bytes != n * sizeof(float))
         fail(FAIL_USER, "%s: tensor %s: %llu bytes, expected %llu", file_of(g), t->name,
-            (unsigned long long)t->bytes, (unsigned long long)(n * sizeof(float)));
+             (unsigned long long)t->bytes, (unsigned long long)(n * sizeof(float)));
 }
 
 static void verify_optional_vector(const Graph *g, const GgufTensor *t, uint64_t n) {
@@ -131,14 +126,15 @@ static void verify_rope(const Graph *g, const GraphNode *n) {
     require(g, n, (uint64_t)r->n_head * r->head_dim == n->width, "heads do not fill the value");
     require(g, n, width_in(g, n, 0) == n->width, "the width changes");
     require(g, n, r->n_rot > 0 && r->n_rot % 2 == 0 && r->n_rot <= r->head_dim,
-        "rope.dimension_count must be even, and at most the head's size");
+            "rope.dimension_count must be even, and at most the head's size");
     require(g, n, isfinite(r->base) && r->base > 0, "rope.freq_base must be positive");
     require(g, n, isfinite(r->freq_scale) && r->freq_scale > 0,
-        "rope.scaling.factor must be positive");
+            "rope.scaling.factor must be positive");
     require(g, n, isfinite(r->attn_factor) && isfinite(r->ext_factor),
-        "the rope scaling factors must be finite");
+            "the rope scaling factors must be finite");
     if (r->ext_factor != 0)
-        require(g, n, r->n_ctx_orig > 0 && r->base != 1 && r->beta_fast > 0 && r->beta_slow > 0,
+        require(
+            g, n, r->n_ctx_orig > 0 && r->base != 1 && r->beta_fast > 0 && r->beta_slow > 0,
             "YaRN needs rope.scaling.original_context_length, a base other than 1, positive betas");
     verify_optional_vector(g, r->factors, r->n_rot / 2);
 }
@@ -147,12 +143,12 @@ static void verify_attention(const Graph *g, const GraphNode *n) {
     const Attention *t = &n->attention;
     require(g, n, t->n_head > 0 && t->n_head_kv > 0 && t->head_dim > 0, "no heads");
     require(g, n, t->n_head % t->n_head_kv == 0,
-        "attention.head_count must be a multiple of attention.head_count_kv");
+            "attention.head_count must be a multiple of attention.head_count_kv");
     uint64_t q = (uint64_t)t->n_head * t->head_dim, kv = (uint64_t)t->n_head_kv * t->head_dim;
-    require(
-        g, n, width_in(g, n, 0) == q && n->width == q, "q must hold n_head * head_dim elements");
+    require(g, n, width_in(g, n, 0) == q && n->width == q,
+            "q must hold n_head * head_dim elements");
     require(g, n, width_in(g, n, 1) == kv && width_in(g, n, 2) == kv,
-        "k and v must hold n_head_kv * head_dim elements");
+            "k and v must hold n_head_kv * head_dim elements");
     require(g, n, isfinite(t->scale), "the scale must be finite");
 }
 
@@ -160,7 +156,7 @@ static void verify_moe(const Graph *g, const GraphNode *n) {
     const Moe *m = &n->moe;
     uint32_t width = width_in(g, n, 0);
     require(g, n, m->n_used > 0 && m->n_used <= m->n_expert,
-        "expert_used_count must be between 1 and expert_count");
+            "expert_used_count must be between 1 and expert_count");
     verify_weight(g, m->router, width, m->n_expert, 1);
     verify_weight(g, m->gate, width, m->n_ff, m->n_expert);
     verify_weight(g, m->up, width, m->n_ff, m->n_expert);
@@ -185,7 +181,7 @@ static void verify_node(const Graph *g, const GraphNode *n) {
     case OP_EMBED: verify_weight(g, n->weight, n->width, g->model->n_vocab, 1); break;
     case OP_RMS_NORM:
         require(g, n, n->weight->ne[0] > 0 && n->width % n->weight->ne[0] == 0,
-            "the norm's groups do not fill the value");
+                "the norm's groups do not fill the value");
         require(g, n, width_in(g, n, 0) == n->width, "the width changes");
         require(g, n, isfinite(n->eps) && n->eps >= 0, "epsilon must not be negative");
         verify_vector(g, n->weight, n->weight->ne[0]);
@@ -218,11 +214,11 @@ void graph_verify(const Graph *g) {
     ASSERT(g->logits < g->n_node);
     const GraphNode *out = &g->node[g->logits];
     require(g, out, g->logits == g->n_node - 1 && out->op == OP_LINEAR,
-        "the logits must be a matrix product, and the last operation");
+            "the logits must be a matrix product, and the last operation");
     require(g, out, out->width == g->model->n_vocab, "the logits must have one element per token");
 }
 
-/* ---- printed form ---- */
+/* ---- printed form ---------------------------------------------------------------------------- */
 
 static void print_tensor(Text *out, const char *label, const GgufTensor *t) {
     if (!t) return;
@@ -234,12 +230,12 @@ static void print_tensor(Text *out, const char *label, const GgufTensor *t) {
 
 static void print_rope(Text *out, const Rope *r) {
     text_printf(out, "  %u heads of %u, rot %u %s, base %g", r->n_head, r->head_dim, r->n_rot,
-        r->halves ? "halves" : "neighbours", (double)r->base);
+                r->halves ? "halves" : "neighbours", (double)r->base);
     if (r->freq_scale != 1) text_printf(out, ", scale %g", (double)r->freq_scale);
     if (r->attn_factor != 1) text_printf(out, ", magnitude %g", (double)r->attn_factor);
     if (r->ext_factor != 0)
         text_printf(out, ", yarn %g beta %g..%g ctx %u", (double)r->ext_factor,
-            (double)r->beta_fast, (double)r->beta_slow, r->n_ctx_orig);
+                    (double)r->beta_fast, (double)r->beta_slow, r->n_ctx_orig);
     print_tensor(out, "factors", r->factors);
 }
 
@@ -266,13 +262,13 @@ static void print_node(Text *out, const GraphNode *n, uint32_t index) {
     if (n->op == OP_ROPE) print_rope(out, &n->rope);
     if (n->op == OP_ATTENTION)
         text_printf(out, "  %u heads of %u, %u for k and v, scale %.9g", n->attention.n_head,
-            n->attention.head_dim, n->attention.n_head_kv, (double)n->attention.scale);
+                    n->attention.head_dim, n->attention.n_head_kv, (double)n->attention.scale);
     if (n->op == OP_MOE) print_moe(out, &n->moe);
     text_printf(out, "\n");
 }
 
 void graph_print(const Graph *g, Text *out) {
     text_printf(out, "graph %s: %u layers, context %u, %u nodes, logits %%%u\n", g->model->arch,
-        g->model->n_layer, g->n_ctx, g->n_node, g->logits);
+                g->model->n_layer, g->n_ctx, g->n_node, g->logits);
     for (uint32_t i = 0; i < g->n_node; i++) print_node(out, &g->node[i], i);
 }

@@ -33,11 +33,9 @@ typedef struct {
     bool *used; /* [n_tensors] */
 } Build;
 
-static Build *build_of(lua_State *L) {
-    return lua_touserdata(L, lua_upvalueindex(1));
-}
+static Build *build_of(lua_State *L) { return lua_touserdata(L, lua_upvalueindex(1)); }
 
-/* ---- arguments ---- */
+/* ---- arguments ------------------------------------------------------------------------------- */
 
 static uint32_t to_u32(lua_State *L, int index, const char *what) {
     int is_number;
@@ -109,7 +107,7 @@ static const GgufTensor *field_tensor(lua_State *L, int table, const char *name)
     return t;
 }
 
-/* ---- tensors ---- */
+/* ---- tensors --------------------------------------------------------------------------------- */
 
 static const GgufTensor *find_tensor(Build *b, const char *name) {
     const Gguf *file = b->model->gguf;
@@ -148,11 +146,11 @@ static int tensor_rows(lua_State *L) {
     if (t->n_dims > 2) lua_host_fail(L, "rows: %s has %u dimensions", t->name, t->n_dims);
     if (n == 0 || first + n > t->ne[d])
         fail(FAIL_USER, "%s: tensor %s: %llu rows, expected at least %llu", b->model->gguf->path,
-            t->name, (unsigned long long)t->ne[d], (unsigned long long)(first + n));
+             t->name, (unsigned long long)t->ne[d], (unsigned long long)(first + n));
     GgufTensor *view = arena_copy(b->arena, t, sizeof *t);
     uint64_t row_bytes = t->bytes / t->ne[d];
     view->name = arena_printf(b->arena, "%s[%llu..%llu]", t->name, (unsigned long long)first,
-        (unsigned long long)(first + n - 1));
+                              (unsigned long long)(first + n - 1));
     view->ne[d] = n;
     view->data += first * row_bytes;
     view->bytes = n * row_bytes;
@@ -175,7 +173,7 @@ static int tensor_index(lua_State *L) {
     return 1;
 }
 
-/* ---- operations ---- */
+/* ---- operations ------------------------------------------------------------------------------ */
 
 static int push_node(lua_State *L, const GraphNode *n) {
     Build *b = build_of(L);
@@ -197,31 +195,44 @@ static GraphNode node_after(lua_State *L, GraphOp op, uint32_t n_in, const char 
 
 static int op_embed(lua_State *L) {
     const char *name = to_name(L, 1, "embed");
-    return push_node(L, &(GraphNode){.op = OP_EMBED, .name = name,
-        .width = to_u32(L, 2, "embed: width"), .weight = need_part(build_of(L), name, ".weight"),
-        .factor = lua_isnoneornil(L, 3) ? 1 : to_float(L, 3, "embed: factor")});
+    return push_node(L, &(GraphNode){.op = OP_EMBED,
+                                     .name = name,
+                                     .width = to_u32(L, 2, "embed: width"),
+                                     .weight = need_part(build_of(L), name, ".weight"),
+                                     .factor = lua_isnoneornil(L, 3)
+                                                   ? 1
+                                                   : to_float(L, 3, "embed: factor")});
 }
 
 static int op_rms_norm(lua_State *L) {
     Build *b = build_of(L);
     uint32_t x = to_value(L, 1, "rms_norm");
     const char *name = to_name(L, 2, "rms_norm");
-    GraphNode n = {.op = OP_RMS_NORM, .name = name, .n_in = 1, .in = {x},
-        .width = b->graph->node[x].width, .weight = need_part(b, name, ".weight"),
-        .eps = to_float(L, 3, "rms_norm: epsilon")};
+    GraphNode n = {.op = OP_RMS_NORM,
+                   .name = name,
+                   .n_in = 1,
+                   .in = {x},
+                   .width = b->graph->node[x].width,
+                   .weight = need_part(b, name, ".weight"),
+                   .eps = to_float(L, 3, "rms_norm: epsilon")};
     uint32_t group = lua_isnoneornil(L, 4) ? n.width : to_u32(L, 4, "rms_norm: group");
     if (n.weight->ne[0] != group)
         fail(FAIL_USER, "%s: tensor %s: groups of %llu, expected %u", b->model->gguf->path,
-            n.weight->name, (unsigned long long)n.weight->ne[0], group);
+             n.weight->name, (unsigned long long)n.weight->ne[0], group);
     return push_node(L, &n);
 }
 
 static int op_linear(lua_State *L) {
     Build *b = build_of(L);
     const char *name = to_name(L, 2, "linear");
-    GraphNode n = {.op = OP_LINEAR, .name = name, .n_in = 1, .in = {to_value(L, 1, "linear")},
-        .width = to_u32(L, 3, "linear: width"), .weight = field_tensor(L, 4, "weight"),
-        .bias = field_tensor(L, 4, "bias"), .scale = field_tensor(L, 4, "scale")};
+    GraphNode n = {.op = OP_LINEAR,
+                   .name = name,
+                   .n_in = 1,
+                   .in = {to_value(L, 1, "linear")},
+                   .width = to_u32(L, 3, "linear: width"),
+                   .weight = field_tensor(L, 4, "weight"),
+                   .bias = field_tensor(L, 4, "bias"),
+                   .scale = field_tensor(L, 4, "scale")};
     if (!n.weight) n.weight = need_part(b, name, ".weight");
     if (!n.bias) n.bias = find_part(b, name, ".bias");
     if (!n.scale) n.scale = find_part(b, name, ".scale");
@@ -232,17 +243,17 @@ static int op_rope(lua_State *L) {
     GraphNode n = node_after(L, OP_ROPE, 1, "rope");
     need_table(L, 2, "rope");
     n.rope = (Rope){.n_head = field_u32(L, 2, "n_head"),
-        .head_dim = field_u32(L, 2, "head_dim"),
-        .n_rot = field_u32(L, 2, "n_rot"),
-        .halves = field_bool(L, 2, "halves"),
-        .base = field_float(L, 2, "base"),
-        .freq_scale = field_float(L, 2, "freq_scale"),
-        .ext_factor = field_float(L, 2, "ext_factor"),
-        .attn_factor = field_float(L, 2, "attn_factor"),
-        .beta_fast = field_float(L, 2, "beta_fast"),
-        .beta_slow = field_float(L, 2, "beta_slow"),
-        .n_ctx_orig = field_u32(L, 2, "n_ctx_orig"),
-        .factors = field_tensor(L, 2, "factors")};
+                    .head_dim = field_u32(L, 2, "head_dim"),
+                    .n_rot = field_u32(L, 2, "n_rot"),
+                    .halves = field_bool(L, 2, "halves"),
+                    .base = field_float(L, 2, "base"),
+                    .freq_scale = field_float(L, 2, "freq_scale"),
+                    .ext_factor = field_float(L, 2, "ext_factor"),
+                    .attn_factor = field_float(L, 2, "attn_factor"),
+                    .beta_fast = field_float(L, 2, "beta_fast"),
+                    .beta_slow = field_float(L, 2, "beta_slow"),
+                    .n_ctx_orig = field_u32(L, 2, "n_ctx_orig"),
+                    .factors = field_tensor(L, 2, "factors")};
     return push_node(L, &n);
 }
 
@@ -253,8 +264,9 @@ static int op_attention(lua_State *L) {
     if (layer >= 0) n.name = arena_printf(b->arena, "blk.%d.attention", layer);
     need_table(L, 4, "attention");
     n.attention = (Attention){.n_head = field_u32(L, 4, "n_head"),
-        .n_head_kv = field_u32(L, 4, "n_head_kv"), .head_dim = field_u32(L, 4, "head_dim"),
-        .scale = field_float(L, 4, "scale")};
+                              .n_head_kv = field_u32(L, 4, "n_head_kv"),
+                              .head_dim = field_u32(L, 4, "head_dim"),
+                              .scale = field_float(L, 4, "scale")};
     return push_node(L, &n);
 }
 
@@ -263,18 +275,21 @@ static int op_moe(lua_State *L) {
     uint32_t x = to_value(L, 1, "moe");
     const char *name = to_name(L, 2, "moe");
     need_table(L, 3, "moe");
-    GraphNode n = {.op = OP_MOE, .n_in = 1, .in = {x}, .width = b->graph->node[x].width,
-        .name = arena_printf(b->arena, "%s_moe", name)};
+    GraphNode n = {.op = OP_MOE,
+                   .n_in = 1,
+                   .in = {x},
+                   .width = b->graph->node[x].width,
+                   .name = arena_printf(b->arena, "%s_moe", name)};
     n.moe = (Moe){.n_expert = field_u32(L, 3, "n_expert"),
-        .n_used = field_u32(L, 3, "n_used"),
-        .n_ff = field_u32(L, 3, "n_ff"),
-        .router = need_part(b, name, "_gate_inp.weight"),
-        .gate = need_part(b, name, "_gate_exps.weight"),
-        .up = need_part(b, name, "_up_exps.weight"),
-        .down = need_part(b, name, "_down_exps.weight"),
-        .gate_scale = find_part(b, name, "_gate_exps.scale"),
-        .up_scale = find_part(b, name, "_up_exps.scale"),
-        .down_scale = find_part(b, name, "_down_exps.scale")};
+                  .n_used = field_u32(L, 3, "n_used"),
+                  .n_ff = field_u32(L, 3, "n_ff"),
+                  .router = need_part(b, name, "_gate_inp.weight"),
+                  .gate = need_part(b, name, "_gate_exps.weight"),
+                  .up = need_part(b, name, "_up_exps.weight"),
+                  .down = need_part(b, name, "_down_exps.weight"),
+                  .gate_scale = find_part(b, name, "_gate_exps.scale"),
+                  .up_scale = find_part(b, name, "_up_exps.scale"),
+                  .down_scale = find_part(b, name, "_down_exps.scale")};
     return push_node(L, &n);
 }
 
@@ -301,7 +316,7 @@ static int value_index(lua_State *L) {
     return 1;
 }
 
-/* ---- the model ---- */
+/* ---- the model ------------------------------------------------------------------------------- */
 
 static int lua_refuse(lua_State *L) {
     fail(FAIL_USER, "%s: %s", build_of(L)->model->gguf->path, to_name(L, 1, "refuse"));
@@ -310,8 +325,8 @@ static int lua_refuse(lua_State *L) {
 static int lua_key(lua_State *L) {
     Build *b = build_of(L);
     const char *name = to_name(L, 1, "key");
-    const GgufKv *kv =
-        gguf_find(b->model->gguf, arena_printf(b->arena, "%s.%s", b->model->arch, name));
+    const GgufKv *kv = gguf_find(b->model->gguf,
+                                 arena_printf(b->arena, "%s.%s", b->model->arch, name));
     if (!kv || kv->type == GGUF_ARRAY) return lua_settop(L, 2), 1;
     double v;
     if (kv->type == GGUF_STRING) lua_pushlstring(L, kv->strings[0].s, kv->strings[0].n);
@@ -364,7 +379,7 @@ static void push_model(lua_State *L, const Model *m, uint32_t n_ctx) {
     set_uint(L, "n_expert_used", m->n_expert_used);
 }
 
-/* ---- running a description ---- */
+/* ---- running a description ------------------------------------------------------------------- */
 
 static void set_functions(lua_State *L, Build *b, const luaL_Reg *functions) {
     lua_pushlightuserdata(L, b);
@@ -373,12 +388,21 @@ static void set_functions(lua_State *L, Build *b, const luaL_Reg *functions) {
 }
 
 static void open_bindings(lua_State *L, Build *b) {
-    static const luaL_Reg globals[] = {{"tensor", lua_tensor}, {"key", lua_key},
-        {"refuse", lua_refuse}, {"embed", op_embed}, {"rms_norm", op_rms_norm},
-        {"linear", op_linear}, {"rope", op_rope}, {"attention", op_attention}, {"moe", op_moe},
-        {"silu", op_silu}, {NULL, NULL}};
-    static const luaL_Reg value[] = {
-        {"__add", op_add}, {"__mul", op_mul}, {"__index", value_index}, {NULL, NULL}};
+    static const luaL_Reg globals[] = {{"tensor", lua_tensor},
+                                       {"key", lua_key},
+                                       {"refuse", lua_refuse},
+                                       {"embed", op_embed},
+                                       {"rms_norm", op_rms_norm},
+                                       {"linear", op_linear},
+                                       {"rope", op_rope},
+                                       {"attention", op_attention},
+                                       {"moe", op_moe},
+                                       {"silu", op_silu},
+                                       {NULL, NULL}};
+    static const luaL_Reg value[] = {{"__add", op_add},
+                                     {"__mul", op_mul},
+                                     {"__index", value_index},
+                                     {NULL, NULL}};
     static const luaL_Reg tensor[] = {{"__index", tensor_index}, {NULL, NULL}};
     lua_pushglobaltable(L);
     set_functions(L, b, globals);
@@ -396,8 +420,8 @@ void graph_check_arch(Arena *a, const Gguf *g, const char *arch, const char *lua
         if (strcmp(known[i], arch) == 0) return;
         text_printf(&list, "%s%s", i ? ", " : "", known[i]);
     }
-    fail(FAIL_USER, "%s: general.architecture is \"%s\", known are: %s", g->path, printable(a, arch, strlen(arch), 64),
-         n ? list.s : "none");
+    fail(FAIL_USER, "%s: general.architecture is \"%s\", known are: %s", g->path,
+         printable(a, arch, strlen(arch), 64), n ? list.s : "none");
 }
 
 /* Tensors that nothing computes with: layers that are not run, scales of activations. */
@@ -413,7 +437,7 @@ static void check_all_used(const Build *b) {
     for (size_t i = 0; i < file->n_tensors; i++)
         if (!b->used[i] && !is_ignorable(b->model, file->tensors[i].name))
             fail(FAIL_USER, "%s: tensor %s: %s models have none: a variant that qcc does not know",
-                file->path, file->tensors[i].name, b->model->arch);
+                 file->path, file->tensors[i].name, b->model->arch);
 }
 
 Graph *graph_build(Arena *a, const Model *m, uint32_t n_ctx, const char *lua_path) {

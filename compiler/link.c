@@ -28,14 +28,19 @@ static void workdir_release(void *dir) { nftw(dir, remove_entry, 8, FTW_DEPTH | 
 const char *link_workdir(Arena *a) {
     const char *base = getenv("TMPDIR");
     char *dir = arena_printf(a, "%s/qcc.XXXXXX", base && *base ? base : "/tmp");
-    if (!mkdtemp(dir)) fail(FAIL_ENVIRONMENT, "%s: cannot make a temporary directory: %s (set TMPDIR)", dir, strerror(errno));
+    if (!mkdtemp(dir))
+        fail(FAIL_ENVIRONMENT, "%s: cannot make a temporary directory: %s (set TMPDIR)", dir,
+             strerror(errno));
     arena_defer(a, workdir_release, dir);
     return dir;
 }
 
-/* ---- running a command --------------------------------------------------------------------------------------------- */
+/* ---- running a command ----------------------------------------------------------------------- */
 
-typedef struct { char *argv[MAX_ARGS]; int n; } Command;
+typedef struct {
+    char *argv[MAX_ARGS];
+    int n;
+} Command;
 
 static void arg(Command *c, const char *s) {
     ASSERT(c->n + 1 < MAX_ARGS);
@@ -72,7 +77,7 @@ static const char *log_text(Arena *a, const char *path) {
     return printable(a, buf, n, sizeof buf);
 }
 
-/* ---- the compiler -------------------------------------------------------------------------------------------------- */
+/* ---- the compiler ---------------------------------------------------------------------------- */
 
 static bool compiler_runs(const char *cc) {
     Command c = {{0}, 0};
@@ -86,7 +91,8 @@ static const char *compiler_find(void) {
     static const char *const names[] = {"cc", "gcc", "clang"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (compiler_runs(names[i])) return names[i];
-    fail(FAIL_ENVIRONMENT, "no C compiler: none of cc, gcc, clang runs here; install one (apt install gcc libc6-dev) or name one with --cc");
+    fail(FAIL_ENVIRONMENT, "no C compiler: none of cc, gcc, clang runs here; install one (apt "
+                           "install gcc libc6-dev) or name one with --cc");
 }
 
 static void sources_write(Arena *a, const char *dir, const char *prefix) {
@@ -112,13 +118,16 @@ static void runtime_args(Arena *a, Command *c, const char *dir, bool own) {
     }
     for (const EmbeddedFile *e = embedded_files; e->path; e++) {
         size_t n = strlen(e->path);
-        if (strncmp(e->path, "runtime/", 8) == 0 && strcmp(e->path + n - 2, ".c") == 0) arg(c, arena_printf(a, "%s/%s", dir, e->path));
+        if (strncmp(e->path, "runtime/", 8) == 0 && strcmp(e->path + n - 2, ".c") == 0)
+            arg(c, arena_printf(a, "%s/%s", dir, e->path));
     }
     arg(c, "-l:libzstd.a");
 }
 
-const char *link_elf(Arena *a, const char *dir, const char *c_text, const char *cc, bool keep_symbols) {
-    const char *source = arena_printf(a, "%s/model.c", dir), *out = arena_printf(a, "%s/model.elf", dir);
+const char *link_elf(Arena *a, const char *dir, const char *c_text, const char *cc,
+                     bool keep_symbols) {
+    const char *source = arena_printf(a, "%s/model.c", dir),
+               *out = arena_printf(a, "%s/model.elf", dir);
     const char *log = arena_printf(a, "%s/cc.log", dir);
     file_write(source, c_text, strlen(c_text), 0600);
     Command c = {{0}, 0};
@@ -126,14 +135,17 @@ const char *link_elf(Arena *a, const char *dir, const char *c_text, const char *
     if (c.n == 0) fail(FAIL_USAGE, "--cc needs a command");
     arg(&c, "-std=gnu17"), arg(&c, cc ? "-O2" : "-O1"), arg(&c, "-I"), arg(&c, dir);
     if (!keep_symbols) arg(&c, "-s");
-    arg(&c, "-Wl,--gc-sections"), arg(&c, "-Wl,--build-id=none"), arg(&c, "-o"), arg(&c, out), arg(&c, source);
+    arg(&c, "-Wl,--gc-sections"), arg(&c, "-Wl,--build-id=none"), arg(&c, "-o"), arg(&c, out),
+        arg(&c, source);
     runtime_args(a, &c, dir, cc != NULL);
     arg(&c, "-pthread"), arg(&c, "-lm");
     int status = command_run(&c, log);
     if (status == -1 || status == 127)
-        fail(FAIL_ENVIRONMENT, "cannot run the C compiler '%s': %s; install one or name another with --cc", c.argv[0],
+        fail(FAIL_ENVIRONMENT,
+             "cannot run the C compiler '%s': %s; install one or name another with --cc", c.argv[0],
              status == -1 ? strerror(errno) : "not found");
     if (status != 0)
-        fail(FAIL_ENVIRONMENT, "the C compiler '%s' failed (status %d): %s", c.argv[0], status, log_text(a, log));
+        fail(FAIL_ENVIRONMENT, "the C compiler '%s' failed (status %d): %s", c.argv[0], status,
+             log_text(a, log));
     return out;
 }

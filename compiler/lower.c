@@ -1,18 +1,24 @@
-/* lower.c - steps become operations on buffers, once per batch size: one row (decode) and the prefill chunks.
+/* lower.c - steps become operations on buffers, once per batch size: one row (decode) and the
+ * prefill chunks.
  *
- * One row reads every weight once, so norm, activation and additions ride on the matrix-vector kernels. With several rows the
- * matrix-matrix kernels are limited by arithmetic, and norm, rotation and gating are operations of their own. */
+ * One row reads every weight once, so norm, activation and additions ride on the matrix-vector
+ * kernels. With several rows the matrix-matrix kernels are limited by arithmetic, and norm,
+ * rotation and gating are operations of their own. */
 #include "lower.h"
 #include <stdio.h>
 #include <string.h>
 
-/* ---- buffers ------------------------------------------------------------------------------------------------------- */
+/* ---- buffers --------------------------------------------------------------------------------- */
 
 uint32_t buffer_add(Lower *l, BufferKind kind, const char *name, int layer, uint64_t bytes) {
     CompiledPlan *p = l->p;
     p->buffer = arena_grow(l->arena, p->buffer, p->n_buffers, &l->cap_buffers, sizeof *p->buffer);
-    p->buffer[p->n_buffers] = (Buffer){.kind = kind, .name = name, .layer = layer, .bytes = round_up(bytes, 16),
-                                       .first_use = UINT32_MAX, .batch = p->n_batches};
+    p->buffer[p->n_buffers] = (Buffer){.kind = kind,
+                                       .name = name,
+                                       .layer = layer,
+                                       .bytes = round_up(bytes, 16),
+                                       .first_use = UINT32_MAX,
+                                       .batch = p->n_batches};
     return p->n_buffers++;
 }
 
@@ -20,12 +26,14 @@ uint32_t value_buffer(Lower *l, const char *name, int layer, uint64_t floats) {
     return buffer_add(l, BUFFER_VALUE, name, layer, floats * 4);
 }
 
-static uint32_t vector_buffer(Lower *l, const char *name, int layer, uint32_t skip, const GgufTensor **t, uint32_t n) {
+static uint32_t vector_buffer(Lower *l, const char *name, int layer, uint32_t skip,
+                              const GgufTensor **t, uint32_t n) {
     uint64_t floats = skip;
     for (uint32_t i = 0; i < n; i++) {
         if (t[i] && t[i]->type != 0)
-            fail(FAIL_USER, "%s: tensor '%s' has type %s; vectors must be F32", l->p->program->graph->model->gguf->path,
-                 t[i]->name, format_gguf_type_name(l->arena, t[i]->type));
+            fail(FAIL_USER, "%s: tensor '%s' has type %s; vectors must be F32",
+                 l->p->program->graph->model->gguf->path, t[i]->name,
+                 format_gguf_type_name(l->arena, t[i]->type));
         if (t[i]) floats += t[i]->ne[0];
     }
     uint32_t b = buffer_add(l, BUFFER_VECTOR, name, layer, floats * 4);
@@ -37,7 +45,7 @@ static uint32_t vector_buffer(Lower *l, const char *name, int layer, uint32_t sk
 
 uint32_t value_width(const Lower *l, uint32_t v) { return l->p->program->value[v].width; }
 
-/* ---- operations ---------------------------------------------------------------------------------------------------- */
+/* ---- operations ------------------------------------------------------------------------------ */
 
 PlanOp *op_add(Lower *l, const Step *s, const char *name, const char *op) {
     CompiledPlan *p = l->p;
@@ -53,18 +61,25 @@ void op_bind(Lower *l, PlanOp *o, const char *role, uint32_t buffer, bool read, 
     ASSERT(o->n_operands < KERNEL_MAX_ROLES && buffer < l->p->n_buffers);
     o->operand[o->n_operands++] = (Operand){role, buffer, write, read};
     kernel_op_role(&o->op, role);
-    BufferKind kind = l->p->buffer[buffer].kind; /* of caches, ids and logits an operation touches a part only */
-    if (kind == BUFFER_VALUE || kind == BUFFER_PART || kind == BUFFER_VECTOR) o->op.bytes += l->p->buffer[buffer].bytes;
+    BufferKind kind =
+        l->p->buffer[buffer].kind; /* of caches, ids and logits an operation touches a part only */
+    if (kind == BUFFER_VALUE || kind == BUFFER_PART || kind == BUFFER_VECTOR)
+        o->op.bytes += l->p->buffer[buffer].bytes;
 }
-void op_in(Lower *l, PlanOp *o, const char *role, uint32_t buffer) { op_bind(l, o, role, buffer, true, false); }
-void op_out(Lower *l, PlanOp *o, const char *role, uint32_t buffer) { op_bind(l, o, role, buffer, false, true); }
+void op_in(Lower *l, PlanOp *o, const char *role, uint32_t buffer) {
+    op_bind(l, o, role, buffer, true, false);
+}
+void op_out(Lower *l, PlanOp *o, const char *role, uint32_t buffer) {
+    op_bind(l, o, role, buffer, false, true);
+}
 
 const char *op_name(Lower *l, const Step *s, const char *what, uint32_t part, uint32_t n_parts) {
     const char *base = what ? arena_printf(l->arena, "%s.%s", s->name, what) : s->name;
     return n_parts > 1 ? arena_printf(l->arena, "%s[%u]", base, part) : base;
 }
 
-/* ---- weights: a step's matrices as packed parts, each within the range that one binding can cover ------------------- */
+/* ---- weights: a step's matrices as packed parts, each within the range that one binding can
+ * cover */
 
 static uint64_t range_rows(const Step *s, bool paired) {
     uint64_t n = 0;
@@ -72,8 +87,10 @@ static uint64_t range_rows(const Step *s, bool paired) {
     return paired ? n / 2 : n;
 }
 
-/* Rows [row0, row0 + n) of the stacked matrices as ranges of tensors; paired: the same rows of gate, then of up. */
-static void part_ranges(Lower *l, Buffer *b, const Step *s, uint64_t row0, uint64_t n, bool paired) {
+/* Rows [row0, row0 + n) of the stacked matrices as ranges of tensors; paired: the same rows of
+ * gate, then of up. */
+static void part_ranges(Lower *l, Buffer *b, const Step *s, uint64_t row0, uint64_t n,
+                        bool paired) {
     b->range = ARENA_ARRAY(l->arena, RowRange, STEP_MAX_MATRIX);
     uint64_t base = 0;
     for (uint32_t i = 0; i < s->n_matrix; i++) {
@@ -90,8 +107,10 @@ uint64_t part_limit(const Lower *l) { return target_binding_limit(l->p->target).
 
 void part_too_large(const Lower *l, const GgufTensor *t, uint64_t bytes) {
     TargetLimit limit = target_binding_limit(l->p->target);
-    fail(FAIL_USER, "target '%s': %s is %llu: 16 rows of '%s', the smallest part of a matrix, take %llu bytes", l->p->target->name,
-         limit.name, (unsigned long long)limit.bytes, t->name, (unsigned long long)bytes);
+    fail(FAIL_USER,
+         "target '%s': %s is %llu: 16 rows of '%s', the smallest part of a matrix, take %llu bytes",
+         l->p->target->name, limit.name, (unsigned long long)limit.bytes, t->name,
+         (unsigned long long)bytes);
 }
 
 void parts_make(Lower *l, uint32_t index, const Step *s) {
@@ -103,7 +122,8 @@ void parts_make(Lower *l, uint32_t index, const Step *s) {
     uint64_t limit = part_limit(l);
     uint64_t whole = format_layout(f, rows * per_row, k, offset);
     uint64_t n_parts = div_up(whole, limit ? limit : 1), each;
-    for (;; n_parts++) { /* whole words of 2-byte planes: an even number of rows, here a multiple of 16 */
+    for (;; n_parts++) { /* whole words of 2-byte planes: an even number of rows, here a multiple of
+                            16 */
         each = round_up(div_up(rows, n_parts), 16);
         uint64_t bytes = format_layout(f, (each < rows ? each : rows) * per_row, k, offset);
         if (bytes <= limit) break;
@@ -115,7 +135,8 @@ void parts_make(Lower *l, uint32_t index, const Step *s) {
     for (uint32_t i = 0; i < n_parts; i++) {
         uint64_t row0 = i * each, n = rows - row0 < each ? rows - row0 : each;
         uint64_t bytes = format_layout(f, n * per_row, k, offset);
-        uint32_t b = buffer_add(l, BUFFER_PART, op_name(l, s, NULL, i, (uint32_t)n_parts), s->layer, bytes);
+        uint32_t b = buffer_add(l, BUFFER_PART, op_name(l, s, NULL, i, (uint32_t)n_parts), s->layer,
+                                bytes);
         Buffer *w = &p->buffer[b];
         w->format = f, w->k = k, w->rows = (uint32_t)(n * per_row);
         memcpy(w->plane, offset, sizeof offset);
@@ -149,13 +170,16 @@ static void step_vectors(Lower *l, uint32_t index, const Step *s) {
     const GgufTensor **t = ARENA_ARRAY(l->arena, const GgufTensor *, STEP_MAX_MATRIX);
     for (uint32_t i = 0; i < s->n_matrix; i++) {
         if (s->matrix[i].scale)
-            fail(FAIL_USER, "tensor '%s': per-matrix scales are not supported yet", s->matrix[i].scale->name);
+            fail(FAIL_USER, "tensor '%s': per-matrix scales are not supported yet",
+                 s->matrix[i].scale->name);
         if (s->matrix[i].bias) t[n_bias++] = s->matrix[i].bias;
     }
     if (n_bias == 0) return;
     if (n_bias != s->n_matrix)
-        fail(FAIL_USER, "step '%s': %u of %u matrices have a bias; all or none must", s->name, n_bias, s->n_matrix);
-    l->bias_vector[index] = vector_buffer(l, op_name(l, s, "bias", 0, 1), s->layer, s->act ? 0 : s->out_column, t, n_bias);
+        fail(FAIL_USER, "step '%s': %u of %u matrices have a bias; all or none must", s->name,
+             n_bias, s->n_matrix);
+    l->bias_vector[index] = vector_buffer(l, op_name(l, s, "bias", 0, 1), s->layer,
+                                          s->act ? 0 : s->out_column, t, n_bias);
 }
 
 static void weights_make(Lower *l) {
@@ -175,26 +199,32 @@ static void weights_make(Lower *l) {
         if (s->kind == STEP_MOE) moe_weights_make(l, i, s);
         step_vectors(l, i, s);
         if (s->kind != STEP_ATTENTION) continue;
-        uint64_t bytes = select_kv_bytes(l->lib, l->p->options.kv, s->attention.n_head_kv, l->p->options.n_ctx,
-                                         s->attention.head_dim);
-        l->k_cache[s->layer] = buffer_add(l, BUFFER_KV, op_name(l, s, "k_cache", 0, 1), s->layer, bytes);
-        l->v_cache[s->layer] = buffer_add(l, BUFFER_KV, op_name(l, s, "v_cache", 0, 1), s->layer, bytes);
-        if (!s->rope) fail(FAIL_USER, "step '%s': attention without rotary positions is not supported yet", s->name);
+        uint64_t bytes = select_kv_bytes(l->lib, l->p->options.kv, s->attention.n_head_kv,
+                                         l->p->options.n_ctx, s->attention.head_dim);
+        l->k_cache[s->layer] = buffer_add(l, BUFFER_KV, op_name(l, s, "k_cache", 0, 1), s->layer,
+                                          bytes);
+        l->v_cache[s->layer] = buffer_add(l, BUFFER_KV, op_name(l, s, "v_cache", 0, 1), s->layer,
+                                          bytes);
+        if (!s->rope)
+            fail(FAIL_USER, "step '%s': attention without rotary positions is not supported yet",
+                 s->name);
         if (l->rope_table != GRAPH_NONE) continue;
         uint64_t pairs = s->rope->n_rot / 2;
-        l->rope_table = buffer_add(l, BUFFER_VECTOR, "rope", -1, (256 + div_up(l->p->options.n_ctx, 256)) * pairs * 8);
+        l->rope_table = buffer_add(l, BUFFER_VECTOR, "rope", -1,
+                                   (256 + div_up(l->p->options.n_ctx, 256)) * pairs * 8);
         l->p->buffer[l->rope_table].rope = s->rope;
     }
 }
 
-/* ---- steps --------------------------------------------------------------------------------------------------------- */
+/* ---- steps ----------------------------------------------------------------------------------- */
 
 void matrix_constants(PlanOp *o, const Buffer *w, uint64_t rows) {
     static const char *const plane[] = {"PLANE0", "PLANE1", "PLANE2", "PLANE3"};
     o->op.format = w->format;
     kernel_op_uint(&o->op, "K", w->k);
     kernel_op_uint(&o->op, "ROWS", rows);
-    for (uint32_t i = 0; i < FORMAT_MAX_PLANES; i++) kernel_op_uint(&o->op, plane[i], i < w->format->n_planes ? w->plane[i] : 0);
+    for (uint32_t i = 0; i < FORMAT_MAX_PLANES; i++)
+        kernel_op_uint(&o->op, plane[i], i < w->format->n_planes ? w->plane[i] : 0);
 }
 
 uint32_t step_out(Lower *l, const Step *s) {
@@ -227,7 +257,7 @@ static void lower_embed(Lower *l, uint32_t index, const Step *s) {
 typedef struct {
     const Step *s;
     uint32_t index, x, y;
-    bool last;   /* the last valid row of a batch */
+    bool last; /* the last valid row of a batch */
     uint32_t x_stride;
 } MatvecArgs;
 
@@ -235,7 +265,8 @@ typedef struct {
 static void lower_matvec(Lower *l, const MatvecArgs *g) {
     const Step *s = g->s;
     bool swiglu = s->act == ACT_SWIGLU && l->bias_vector[g->index] == GRAPH_NONE;
-    uint32_t width = value_width(l, s->in), parts = l->partial[s->in], y0 = s->act ? 0 : s->out_column;
+    uint32_t width = value_width(l, s->in), parts = l->partial[s->in],
+             y0 = s->act ? 0 : s->out_column;
     uint32_t y = g->y, total = (uint32_t)range_rows(s, true);
     if (s->act && !swiglu) y = value_buffer(l, op_name(l, s, "pair", 0, 1), s->layer, 2ull * total);
     for (uint32_t i = 0; i < l->n_part[g->index]; i++) {
@@ -297,7 +328,9 @@ uint32_t lower_norm(Lower *l, uint32_t index, const Step *s, uint32_t x) {
 static void lower_matmul(Lower *l, uint32_t index, const Step *s, uint32_t final, uint32_t width) {
     uint32_t x = lower_norm(l, index, s, l->value[s->in]), y = final;
     uint32_t total = (uint32_t)range_rows(s, true), y0 = s->act ? 0 : s->out_column;
-    if (s->act) width = 2 * total, y = value_buffer(l, op_name(l, s, "pair", 0, 1), s->layer, (uint64_t)l->rows * width);
+    if (s->act)
+        width = 2 * total,
+        y = value_buffer(l, op_name(l, s, "pair", 0, 1), s->layer, (uint64_t)l->rows * width);
     for (uint32_t i = 0; i < l->n_part[index]; i++) {
         uint32_t w = l->part[index][i], rows = l->p->buffer[w].rows;
         PlanOp *o = op_add(l, s, op_name(l, s, NULL, i, l->n_part[index]), "matmul");
@@ -343,7 +376,8 @@ static void attention_constants(Lower *l, PlanOp *o, const Step *s) {
     kernel_op_float(&o->op, "SCALE", s->attention.scale);
 }
 
-/* Parts into which one token's attention is cut: enough groups to occupy the device, at least 32 positions each. */
+/* Parts into which one token's attention is cut: enough groups to occupy the device, at least 32
+ * positions each. */
 static uint32_t attention_parts(const Lower *l, const Step *s) {
     uint32_t n = l->p->target->n_units * 2 / s->attention.n_head_kv;
     uint32_t most = l->p->options.n_ctx / 32;
@@ -396,13 +430,17 @@ static void lower_step(Lower *l, uint32_t i) {
     case STEP_LINEAR: lower_product(l, i, s, step_out(l, s), value_width(l, s->out)); return;
     case STEP_ATTENTION: lower_attention(l, s); return;
     case STEP_MOE: lower_moe(l, i, s); return;
-    default: fail(FAIL_USER, "step '%s' (%s) has no kernels yet; this model cannot be compiled", s->name, s->why ? s->why : "");
+    default:
+        fail(FAIL_USER, "step '%s' (%s) has no kernels yet; this model cannot be compiled", s->name,
+             s->why ? s->why : "");
     }
 }
 
-/* ---- what follows the layers --------------------------------------------------------------------------------------- */
+/* ---- what follows the layers ----------------------------------------------------------------- */
 
-static PlanSegment segment_since(const Lower *l, uint32_t first) { return (PlanSegment){first, l->p->n_ops - first}; }
+static PlanSegment segment_since(const Lower *l, uint32_t first) {
+    return (PlanSegment){first, l->p->n_ops - first};
+}
 
 static void lower_sampler(Lower *l) {
     CompiledPlan *p = l->p;
@@ -416,7 +454,8 @@ static void lower_sampler(Lower *l) {
         kernel_op_uint(&o->op, "CTX", p->options.n_ctx);
         kernel_op_uint(&o->op, "M", l->rows);
         if (scratch == GRAPH_NONE)
-            scratch = buffer_add(l, BUFFER_VALUE, "sample.scratch", -1, 4 * select_number(l->lib, &o->op, "scratch_words") + 16);
+            scratch = buffer_add(l, BUFFER_VALUE, "sample.scratch", -1,
+                                 4 * select_number(l->lib, &o->op, "scratch_words") + 16);
         o = &p->op[p->n_ops - 1];
         op_bind(l, o, "step", p->step, true, true);
         op_bind(l, o, "tokens", p->tokens, true, true);
@@ -449,7 +488,8 @@ static void lower_batch(Lower *l, uint32_t rows, bool logits) {
     b->layers = segment_since(l, first);
     const Step *s = &g->step[head];
     first = p->n_ops;
-    lower_matvec(l, &(MatvecArgs){s, head, l->value[s->in], p->logits, rows > 1, value_width(l, s->in)});
+    lower_matvec(l, &(MatvecArgs){s, head, l->value[s->in], p->logits, rows > 1,
+                                  value_width(l, s->in)});
     b->head_last = segment_since(l, first);
     first = p->n_ops;
     if (logits && rows > 1) lower_matmul(l, head, s, p->logits, value_width(l, s->out));
@@ -470,9 +510,11 @@ void lower(Arena *a, CompiledPlan *p, KernelLibrary *lib) {
     l.partial = ARENA_ARRAY(a, uint32_t, p->program->n_value);
     /* chunk sizes: 16, 64, 256 or 512 ... up to --batch; logits of all rows in the smallest */
     uint32_t rows[PLAN_MAX_BATCHES] = {1}, n = 1;
-    for (uint32_t r = 16; r < p->options.batch && n + 1 < PLAN_MAX_BATCHES; r *= r == 16 ? 4 : 8) rows[n++] = r;
+    for (uint32_t r = 16; r < p->options.batch && n + 1 < PLAN_MAX_BATCHES; r *= r == 16 ? 4 : 8)
+        rows[n++] = r;
     if (p->options.batch > 1) rows[n++] = p->options.batch;
-    uint64_t logits = (n > 1 ? rows[1] : 1) * 4ull * m->n_vocab, tokens = 4ull * (p->options.n_ctx + 1);
+    uint64_t logits = (n > 1 ? rows[1] : 1) * 4ull * m->n_vocab,
+             tokens = 4ull * (p->options.n_ctx + 1);
     p->step = buffer_add(&l, BUFFER_STEP, "step", -1, 256);
     p->tokens = buffer_add(&l, BUFFER_TOKENS, "tokens", -1, tokens);
     p->ring = buffer_add(&l, BUFFER_RING, "ring", -1, tokens);

@@ -9,13 +9,14 @@ typedef struct {
     CompiledPlan *p;
     KernelLibrary *lib;
     size_t cap_buffers, cap_ops;
-    uint32_t rows;             /* of this batch */
-    uint32_t *value;           /* [n_value] buffer of each value in this batch, or GRAPH_NONE */
-    uint32_t *partial;         /* [n_value] parts of attention that `value` holds unmerged; 0 = a plain value */
+    uint32_t rows;   /* of this batch */
+    uint32_t *value; /* [n_value] buffer of each value in this batch, or GRAPH_NONE */
+    uint32_t
+        *partial; /* [n_value] parts of attention that `value` holds unmerged; 0 = a plain value */
     uint32_t normed_of, normed, normed_weight; /* the last norm made, reused by neighbours */
-    uint32_t **part, *n_part;  /* [n_step] buffers of the packed rows; shared by all batches */
-    MoeWeights **moe;          /* [n_step] experts; `part` of such a step is its router */
-    uint32_t *norm_vector, *bias_vector; /* [n_step] */
+    uint32_t **part, *n_part; /* [n_step] buffers of the packed rows; shared by all batches */
+    MoeWeights **moe;         /* [n_step] experts; `part` of such a step is its router */
+    uint32_t *norm_vector, *bias_vector;     /* [n_step] */
     uint32_t rope_table, *k_cache, *v_cache; /* [n_layer] */
 } Lower;
 
@@ -23,7 +24,8 @@ uint32_t buffer_add(Lower *l, BufferKind kind, const char *name, int layer, uint
 uint32_t value_buffer(Lower *l, const char *name, int layer, uint64_t floats);
 uint32_t value_width(const Lower *l, uint32_t v);
 
-/* An operation, then its operands: read, written, or as op_bind says. `bytes` counts what is bound, caches and ids apart. */
+/* An operation, then its operands: read, written, or as op_bind says. `bytes` counts what is bound,
+ * caches and ids apart. */
 PlanOp *op_add(Lower *l, const Step *s, const char *name, const char *op);
 void op_bind(Lower *l, PlanOp *o, const char *role, uint32_t buffer, bool read, bool write);
 void op_in(Lower *l, PlanOp *o, const char *role, uint32_t buffer);

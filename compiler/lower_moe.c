@@ -30,7 +30,7 @@ struct MoeWeights {
     ExpertStack gate, up, down; /* up is empty if gate holds both */
 };
 
-/* ---- weights ---- */
+/* ---- weights --------------------------------------------------------------------------------- */
 
 typedef struct {
     const Step *s;
@@ -79,15 +79,16 @@ static ExpertStack stack_make(Lower *l, const StackArgs *g) {
     uint32_t experts = 1, rows, all = (uint32_t)g->tensor[0]->ne[1], n_expert = g->s->moe.n_expert;
     part_extent(l, g, &experts, &rows);
     uint32_t n = (uint32_t)(div_up(n_expert, experts) * div_up(all, rows));
-    ExpertStack x = {
-        .rows = all, .paired = g->tensor[1] != NULL, .part = ARENA_ARRAY(l->arena, ExpertPart, n)};
+    ExpertStack x = {.rows = all,
+                     .paired = g->tensor[1] != NULL,
+                     .part = ARENA_ARRAY(l->arena, ExpertPart, n)};
     for (uint32_t e = 0; e < n_expert; e += experts)
         for (uint32_t row = 0; row < all; row += rows) {
             ExpertPart *q = &x.part[x.n_part];
             *q = (ExpertPart){.e0 = e,
-                .n = n_expert - e < experts ? n_expert - e : experts,
-                .row0 = row,
-                .rows = all - row < rows ? all - row : rows};
+                              .n = n_expert - e < experts ? n_expert - e : experts,
+                              .row0 = row,
+                              .rows = all - row < rows ? all - row : rows};
             part_make(l, g, q, op_name(l, g->s, g->what, x.n_part++, n));
         }
     return x;
@@ -96,18 +97,18 @@ static ExpertStack stack_make(Lower *l, const StackArgs *g) {
 /* The router as a step of its own. */
 static Step router_step(Lower *l, const Step *s) {
     Step r = {.kind = STEP_LINEAR,
-        .name = op_name(l, s, "router", 0, 1),
-        .layer = s->layer,
-        .in = s->in,
-        .residual = GRAPH_NONE,
-        .out = GRAPH_NONE,
-        .norm = s->norm,
-        .eps = s->eps,
-        .n_matrix = 1,
-        .why = ""};
+              .name = op_name(l, s, "router", 0, 1),
+              .layer = s->layer,
+              .in = s->in,
+              .residual = GRAPH_NONE,
+              .out = GRAPH_NONE,
+              .norm = s->norm,
+              .eps = s->eps,
+              .n_matrix = 1,
+              .why = ""};
     r.matrix[0] = (Matrix){.weight = s->moe.router,
-        .format = weights_format(s->moe.router),
-        .rows = s->moe.n_expert};
+                           .format = weights_format(s->moe.router),
+                           .rows = s->moe.n_expert};
     return r;
 }
 
@@ -125,7 +126,7 @@ void moe_weights_make(Lower *l, uint32_t index, const Step *s) {
     w->down = stack_make(l, &(StackArgs){s, "down", {m->down, NULL}});
 }
 
-/* ---- operations ---- */
+/* ---- operations ------------------------------------------------------------------------------ */
 
 typedef struct {
     const Step *s;
@@ -156,7 +157,7 @@ static void lower_tiles(Lower *l, Routing *r) {
     r->n_tiles = pairs / r->tile + r->s->moe.n_expert;
     if (r->n_tiles > pairs) r->n_tiles = pairs;
     r->tiles = buffer_add(l, BUFFER_VALUE, op_name(l, r->s, "tiles", 0, 1), r->s->layer,
-        4ull * r->n_tiles * (r->tile + 1));
+                          4ull * r->n_tiles * (r->tile + 1));
     PlanOp *o = op_add(l, r->s, op_name(l, r->s, "tiles", 0, 1), "route_tiles");
     expert_constants(o, r, l->rows);
     kernel_op_uint(&o->op, "TILE", r->tile);
@@ -175,15 +176,15 @@ typedef struct {
 /* Of a part's experts only the chosen ones are read, each once for a tile. */
 static uint64_t part_bytes_read(const Lower *l, const Routing *r, const ExpertPart *q) {
     double tiles = (double)l->rows * r->s->moe.n_used / r->tile, share = tiles / r->s->moe.n_expert;
-    return (
-        uint64_t)((double)l->p->buffer[q->buffer].bytes * (share < 1 || l->rows > 1 ? share : 1));
+    return (uint64_t)((double)l->p->buffer[q->buffer].bytes *
+                      (share < 1 || l->rows > 1 ? share : 1));
 }
 
 static void lower_part(Lower *l, const Routing *r, const ExpertArgs *g, uint32_t index) {
     const ExpertPart *q = &g->stack->part[index];
     uint32_t norm = g->x_slots ? GRAPH_NONE : r->norm_vector;
-    PlanOp *o =
-        op_add(l, r->s, op_name(l, r->s, g->what, index, g->stack->n_part), "matvec_expert");
+    PlanOp *o = op_add(l, r->s, op_name(l, r->s, g->what, index, g->stack->n_part),
+                       "matvec_expert");
     matrix_constants(o, &l->p->buffer[q->buffer], q->rows);
     kernel_op_uint(&o->op, "E0", q->e0);
     kernel_op_uint(&o->op, "EXPERTS", q->n);
@@ -199,7 +200,7 @@ static void lower_part(Lower *l, const Routing *r, const ExpertArgs *g, uint32_t
     op_in(l, o, "w", q->buffer);
     op_in(l, o, "x", g->x);
     op_in(l, o, r->tiles == GRAPH_NONE ? "route" : "tiles",
-        r->tiles == GRAPH_NONE ? r->route : r->tiles);
+          r->tiles == GRAPH_NONE ? r->route : r->tiles);
     if (norm != GRAPH_NONE) op_in(l, o, "nw", norm);
     op_out(l, o, "y", g->y);
     o->op.bytes += part_bytes_read(l, r, q) - l->p->buffer[q->buffer].bytes;
@@ -236,8 +237,8 @@ static uint32_t lower_hidden(Lower *l, const Routing *r, const MoeWeights *w, ui
 static uint32_t lower_router(Lower *l, uint32_t index, const Step *s) {
     Step router = router_step(l, s);
     uint32_t first = l->p->n_ops;
-    uint32_t y = value_buffer(
-        l, op_name(l, s, "logits", 0, 1), s->layer, (uint64_t)l->rows * s->moe.n_expert);
+    uint32_t y = value_buffer(l, op_name(l, s, "logits", 0, 1), s->layer,
+                              (uint64_t)l->rows * s->moe.n_expert);
     lower_product(l, index, &router, y, s->moe.n_expert);
     for (uint32_t i = first; i < l->p->n_ops; i++) l->p->op[i].op.accuracy = ACCURACY_EXACT;
     return y;

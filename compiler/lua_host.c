@@ -23,9 +23,7 @@ typedef struct {
     int n_running; /* calls in progress: not 0 after an unwinding */
 } Host;
 
-static Host *host_of(lua_State *L) {
-    return *(Host **)lua_getextraspace(L);
-}
+static Host *host_of(lua_State *L) { return *(Host **)lua_getextraspace(L); }
 
 static void block_unlink(Block *b) {
     b->prev->next = b->next;
@@ -69,9 +67,7 @@ static const char *error_text(lua_State *L) {
     return s ? s : "error object is not a string";
 }
 
-static int host_panic(lua_State *L) {
-    fail(FAIL_ENVIRONMENT, "Lua: %s", error_text(L));
-}
+static int host_panic(lua_State *L) { fail(FAIL_ENVIRONMENT, "Lua: %s", error_text(L)); }
 
 /* include(PATH): the file's value; kept in the registry's table "qcc.included". */
 static int host_include(lua_State *L) {
@@ -95,10 +91,14 @@ static void forget(lua_State *L, const char *table, const char *name) {
 }
 
 static void open_libraries(lua_State *L, LuaKind kind) {
-    static const luaL_Reg common[] = {{LUA_GNAME, luaopen_base}, {LUA_TABLIBNAME, luaopen_table},
-        {LUA_STRLIBNAME, luaopen_string}, {LUA_MATHLIBNAME, luaopen_math}};
-    static const luaL_Reg script[] = {{LUA_IOLIBNAME, luaopen_io}, {LUA_OSLIBNAME, luaopen_os},
-        {LUA_UTF8LIBNAME, luaopen_utf8}, {LUA_COLIBNAME, luaopen_coroutine}};
+    static const luaL_Reg common[] = {{LUA_GNAME, luaopen_base},
+                                      {LUA_TABLIBNAME, luaopen_table},
+                                      {LUA_STRLIBNAME, luaopen_string},
+                                      {LUA_MATHLIBNAME, luaopen_math}};
+    static const luaL_Reg script[] = {{LUA_IOLIBNAME, luaopen_io},
+                                      {LUA_OSLIBNAME, luaopen_os},
+                                      {LUA_UTF8LIBNAME, luaopen_utf8},
+                                      {LUA_COLIBNAME, luaopen_coroutine}};
     for (size_t i = 0; i < sizeof common / sizeof *common; i++)
         luaL_requiref(L, common[i].name, common[i].func, 1), lua_pop(L, 1);
     if (kind == LUA_SCRIPT) {

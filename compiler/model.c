@@ -22,13 +22,11 @@ typedef struct {
     const char *arch;
 } Reader;
 
-static const char *key_of(Reader *r, const char *name)
-{
+static const char *key_of(Reader *r, const char *name) {
     return arena_printf(r->arena, "%s.%s", r->arch, name);
 }
 
-static uint32_t check_range(Reader *r, const char *key, uint64_t x, uint64_t least, uint64_t most)
-{
+static uint32_t check_range(Reader *r, const char *key, uint64_t x, uint64_t least, uint64_t most) {
     if (x < least || x > most)
         fail(FAIL_USER, "%s: metadata key '%s' is %llu; expected %llu to %llu", r->g->path, key,
              (unsigned long long)x, (unsigned long long)least, (unsigned long long)most);
@@ -36,15 +34,13 @@ static uint32_t check_range(Reader *r, const char *key, uint64_t x, uint64_t lea
 }
 
 /* An optional number, 0..most. */
-static uint32_t get(Reader *r, const char *name, uint64_t absent, uint64_t most)
-{
+static uint32_t get(Reader *r, const char *name, uint64_t absent, uint64_t most) {
     const char *key = key_of(r, name);
     return check_range(r, key, gguf_uint(r->g, key, absent), 0, most);
 }
 
 /* A number that must be there, 1..most. */
-static uint32_t need(Reader *r, const char *name, uint64_t most)
-{
+static uint32_t need(Reader *r, const char *name, uint64_t most) {
     const char *key = key_of(r, name);
     if (!gguf_find(r->g, key))
         fail(FAIL_USER, "%s: metadata key '%s' is missing; a language model needs it", r->g->path,
@@ -53,8 +49,7 @@ static uint32_t need(Reader *r, const char *name, uint64_t most)
 }
 
 /* An optional finite number, not below `least`. */
-static float get_float(Reader *r, const char *name, double absent, double least)
-{
+static float get_float(Reader *r, const char *name, double absent, double least) {
     const char *key = key_of(r, name);
     double x = gguf_float(r->g, key, absent);
     if (!(fabs(x) <= 1e30))
@@ -68,8 +63,7 @@ static float get_float(Reader *r, const char *name, double absent, double least)
 /* A number per layer: a scalar is meant for all, an array has one for each of n_all layers, of
  * which n are kept. */
 static uint32_t *per_layer(Reader *r, const char *name, uint32_t n_all, uint32_t n,
-                           const uint32_t *absent, uint32_t most)
-{
+                           const uint32_t *absent, uint32_t most) {
     const char *key = key_of(r, name);
     const GgufKv *kv = gguf_find(r->g, key);
     uint32_t *x = ARENA_ARRAY(r->arena, uint32_t, n);
@@ -95,10 +89,9 @@ static uint32_t *per_layer(Reader *r, const char *name, uint32_t n_all, uint32_t
     return x;
 }
 
-/* ---- who it is ---- */
+/* ---- who it is ------------------------------------------------------------------------------- */
 
-static const char *read_arch(Arena *a, const Gguf *g)
-{
+static const char *read_arch(Arena *a, const Gguf *g) {
     GgufString s = gguf_string(g, "general.architecture", NULL);
     if (!s.s)
         fail(FAIL_USER,
@@ -116,8 +109,7 @@ static const char *read_arch(Arena *a, const Gguf *g)
     return arena_strndup(a, s.s, s.n);
 }
 
-static void check_kind(Arena *a, const Gguf *g)
-{
+static void check_kind(Arena *a, const Gguf *g) {
     GgufString s = gguf_string(g, "general.type", "model");
     if (s.n != 5 || memcmp(s.s, "model", 5))
         fail(FAIL_USER,
@@ -126,16 +118,14 @@ static void check_kind(Arena *a, const Gguf *g)
              g->path, printable(a, s.s, s.n, 40));
 }
 
-const char *model_arch(Arena *a, const Gguf *g)
-{
+const char *model_arch(Arena *a, const Gguf *g) {
     const char *arch = read_arch(a, g);
     check_kind(a, g);
     return arch;
 }
 
 /* general.name, or the file's name without folder and ending. */
-static const char *read_name(Arena *a, const Gguf *g)
-{
+static const char *read_name(Arena *a, const Gguf *g) {
     GgufString s = gguf_string(g, "general.name", "");
     if (s.n) return printable(a, s.s, s.n, NAME_MOST);
     const char *slash = strrchr(g->path, '/'), *base = slash ? slash + 1 : g->path;
@@ -144,11 +134,10 @@ static const char *read_name(Arena *a, const Gguf *g)
     return printable(a, base, n, NAME_MOST);
 }
 
-/* ---- parts of the model ---- */
+/* ---- parts of the model ---------------------------------------------------------------------- */
 
 /* The tokens are counted: A.vocab_size is used only for files without a vocabulary. */
-static void read_vocab_size(Reader *r, Model *m)
-{
+static void read_vocab_size(Reader *r, Model *m) {
     const GgufKv *tokens = gguf_find(r->g, "tokenizer.ggml.tokens");
     const GgufTensor *embd = gguf_tensor(r->g, "token_embd.weight");
     if (tokens && (tokens->type != GGUF_ARRAY || tokens->elem != GGUF_STRING))
@@ -158,10 +147,8 @@ static void read_vocab_size(Reader *r, Model *m)
         fail(FAIL_USER,
              "%s: metadata key 'tokenizer.ggml.tokens' has %llu tokens; expected 1 to %d",
              r->g->path, (unsigned long long)tokens->n, VOCAB_MOST);
-    if (tokens)
-        m->n_vocab = (uint32_t)tokens->n;
-    else
-        m->n_vocab = get(r, "vocab_size", embd ? embd->ne[1] : 0, VOCAB_MOST);
+    if (tokens) m->n_vocab = (uint32_t)tokens->n;
+    else m->n_vocab = get(r, "vocab_size", embd ? embd->ne[1] : 0, VOCAB_MOST);
     if (embd && (embd->ne[0] != m->n_embd || embd->ne[1] != m->n_vocab || embd->n_dims > 2))
         fail(FAIL_USER,
              "%s: tensor 'token_embd.weight' is %llu x %llu; expected embedding length x "
@@ -171,8 +158,7 @@ static void read_vocab_size(Reader *r, Model *m)
 }
 
 /* The size of a head when the file does not say it. */
-static uint32_t default_head_dim(Reader *r, const Model *m, const char *name)
-{
+static uint32_t default_head_dim(Reader *r, const Model *m, const char *name) {
     uint32_t n_head = m->n_head[0];
     if (!n_head || gguf_find(r->g, key_of(r, name))) return 0;
     if (m->n_embd % n_head)
@@ -183,8 +169,7 @@ static uint32_t default_head_dim(Reader *r, const Model *m, const char *name)
     return m->n_embd / n_head;
 }
 
-static void read_attention(Reader *r, Model *m, uint32_t n_all)
-{
+static void read_attention(Reader *r, Model *m, uint32_t n_all) {
     m->n_head = per_layer(r, "attention.head_count", n_all, m->n_layer, NULL, HEADS_MOST);
     m->n_head_kv = per_layer(r, "attention.head_count_kv", n_all, m->n_layer, m->n_head,
                              HEADS_MOST);
@@ -200,12 +185,12 @@ static void read_attention(Reader *r, Model *m, uint32_t n_all)
     m->head_dim_v = get(r, "attention.value_length",
                         default_head_dim(r, m, "attention.value_length"), HEAD_DIM_MOST);
     bool rms = gguf_find(r->g, key_of(r, "attention.layer_norm_rms_epsilon"));
-    m->norm_eps = get_float(
-        r, rms ? "attention.layer_norm_rms_epsilon" : "attention.layer_norm_epsilon", 0, 0);
+    m->norm_eps =
+        get_float(r, rms ? "attention.layer_norm_rms_epsilon" : "attention.layer_norm_epsilon", 0,
+                  0);
 }
 
-static void read_rope_scaling(Reader *r, Model *m)
-{
+static void read_rope_scaling(Reader *r, Model *m) {
     static const char *const types[] = {"none", "linear", "yarn", "longrope"};
     const char *key = key_of(r, "rope.scaling.type");
     m->rope_factor = get_float(r, "rope.scaling.factor",
@@ -222,8 +207,7 @@ static void read_rope_scaling(Reader *r, Model *m)
     if (m->rope_scaling == types[0]) m->rope_factor = 0;
 }
 
-static void read_rope(Reader *r, Model *m)
-{
+static void read_rope(Reader *r, Model *m) {
     m->n_rot = get(r, "rope.dimension_count", m->head_dim, HEAD_DIM_MOST);
     if (gguf_find(r->g, key_of(r, "rope.dimension_count")) &&
         (m->n_rot % 2 || (m->head_dim && m->n_rot > m->head_dim)))
@@ -235,8 +219,7 @@ static void read_rope(Reader *r, Model *m)
 }
 
 /* expert_used_count may be an array if all layers agree. */
-static uint32_t read_experts_used(Reader *r, const Model *m, uint32_t n_all)
-{
+static uint32_t read_experts_used(Reader *r, const Model *m, uint32_t n_all) {
     const uint32_t *used = per_layer(r, "expert_used_count", n_all, m->n_layer, NULL, EXPERTS_MOST);
     for (uint32_t i = 1; i < m->n_layer; i++)
         if (used[i] != used[0])
@@ -246,8 +229,7 @@ static uint32_t read_experts_used(Reader *r, const Model *m, uint32_t n_all)
     return used[0];
 }
 
-static void read_experts(Reader *r, Model *m, uint32_t n_all)
-{
+static void read_experts(Reader *r, Model *m, uint32_t n_all) {
     m->n_expert = get(r, "expert_count", 0, EXPERTS_MOST);
     m->n_expert_used = read_experts_used(r, m, n_all);
     if (m->n_expert_used > m->n_expert || (m->n_expert && !m->n_expert_used))
@@ -256,8 +238,7 @@ static void read_experts(Reader *r, Model *m, uint32_t n_all)
              r->g->path, key_of(r, "expert_used_count"), m->n_expert_used, m->n_expert);
 }
 
-Model *model_read(Arena *a, const Gguf *g)
-{
+Model *model_read(Arena *a, const Gguf *g) {
     Model *m = ARENA_NEW(a, Model);
     Reader r = {a, g, model_arch(a, g)};
     m->gguf = g;
@@ -275,8 +256,7 @@ Model *model_read(Arena *a, const Gguf *g)
     return m;
 }
 
-const GgufTensor *model_need(const Model *m, const char *name)
-{
+const GgufTensor *model_need(const Model *m, const char *name) {
     const GgufTensor *t = gguf_tensor(m->gguf, name);
     if (!t)
         fail(FAIL_USER, "%s: tensor '%s' is missing; a model of architecture '%s' needs it",
@@ -284,11 +264,10 @@ const GgufTensor *model_need(const Model *m, const char *name)
     return t;
 }
 
-/* ---- printing ---- */
+/* ---- printing -------------------------------------------------------------------------------- */
 
 /* "8", or runs of equal values: "8 x 5, 4". */
-static void print_layers(Text *out, const char *name, const uint32_t *x, uint32_t n)
-{
+static void print_layers(Text *out, const char *name, const uint32_t *x, uint32_t n) {
     text_printf(out, "%-16s ", name);
     for (uint32_t i = 0, end; i < n; i = end) {
         for (end = i + 1; end < n && x[end] == x[i];) end++;
@@ -298,8 +277,7 @@ static void print_layers(Text *out, const char *name, const uint32_t *x, uint32_
     text_append(out, "\n", 1);
 }
 
-void model_print(const Model *m, Text *out)
-{
+void model_print(const Model *m, Text *out) {
     const struct {
         const char *name;
         uint32_t x;

@@ -1,7 +1,8 @@
 /* pack.c - see pack.h.
  *
- * A job is a run of rows of one packed part (all its planes), or one vector. Jobs are produced by threads, in rounds, and
- * written in order: the file does not depend on the number of threads. Pages of the model are given back after use. */
+ * A job is a run of rows of one packed part (all its planes), or one vector. Jobs are produced by
+ * threads, in rounds, and written in order: the file does not depend on the number of threads.
+ * Pages of the model are given back after use. */
 #include "pack.h"
 #include "../runtime/payload.h"
 #include "weights.h"
@@ -41,11 +42,12 @@ typedef struct {
     atomic_size_t next;
 } Round;
 
-/* ---- contents ------------------------------------------------------------------------------------------------------ */
+/* ---- contents -------------------------------------------------------------------------------- */
 
 /* Gives the pages of a tensor's rows back to the system: the mapping stays valid. */
 static void pages_release(const void *p, uint64_t n) {
-    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), from = ((uintptr_t)p + page - 1) / page * page, to = ((uintptr_t)p + n) / page * page;
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE),
+              from = ((uintptr_t)p + page - 1) / page * page, to = ((uintptr_t)p + n) / page * page;
     if (from < to) madvise((void *)from, to - from, MADV_DONTNEED);
 }
 
@@ -65,7 +67,8 @@ static bool part_pack(Job *j) {
         if (!scratch) return false;
         for (uint64_t k = 0; k < n; k++) {
             uint8_t *plane[FORMAT_MAX_PLANES] = {0};
-            for (uint32_t q = 0; q < f->n_planes; q++) plane[q] = j->piece[q].raw + (done + k) * format_plane_row_bytes(f, q, b->k);
+            for (uint32_t q = 0; q < f->n_planes; q++)
+                plane[q] = j->piece[q].raw + (done + k) * format_plane_row_bytes(f, q, b->k);
             f->pack(weights_row(t, r->row0 + from + k, scratch), b->k, plane);
         }
         if (!gguf_rows_finite(t, r->row0 + from, n)) j->broken = t;
@@ -108,7 +111,7 @@ static void vector_fill(Job *j, uint8_t *raw) {
     }
 }
 
-/* ---- frames -------------------------------------------------------------------------------------------------------- */
+/* ---- frames ---------------------------------------------------------------------------------- */
 
 static bool piece_alloc(Piece *p, uint64_t bytes) {
     p->frame.raw_bytes = bytes;
@@ -167,7 +170,8 @@ static void *round_run(void *arg) {
     return ok ? r : NULL;
 }
 
-/* Row runs of about PAYLOAD_FRAME_MAX bytes; a multiple of 16 rows keeps every plane at whole words. */
+/* Row runs of about PAYLOAD_FRAME_MAX bytes; a multiple of 16 rows keeps every plane at whole
+ * words. */
 static Job *jobs_make(Arena *a, const CompiledPlan *p, size_t *n) {
     Job *jobs = NULL;
     size_t cap = 0;
@@ -182,13 +186,14 @@ static Job *jobs_make(Arena *a, const CompiledPlan *p, size_t *n) {
         }
         for (uint64_t r = 0; r < rows; r += step) {
             jobs = arena_grow(a, jobs, *n, &cap, sizeof *jobs);
-            jobs[(*n)++] = (Job){.buffer = b, .row0 = r, .n_rows = rows - r < step ? rows - r : step};
+            jobs[(*n)++] =
+                (Job){.buffer = b, .row0 = r, .n_rows = rows - r < step ? rows - r : step};
         }
     }
     return jobs;
 }
 
-/* ---- the file ------------------------------------------------------------------------------------------------------ */
+/* ---- the file -------------------------------------------------------------------------------- */
 
 typedef struct {
     Arena *arena;
@@ -206,7 +211,8 @@ static void output_release(void *arg) {
 }
 
 _Noreturn static void output_fail(const Output *o) {
-    fail(FAIL_ENVIRONMENT, "%s: cannot write: %s; nothing was left behind", o->path, strerror(errno));
+    fail(FAIL_ENVIRONMENT, "%s: cannot write: %s; nothing was left behind", o->path,
+         strerror(errno));
 }
 
 static void put(Output *o, const void *p, uint64_t n) {
@@ -228,7 +234,8 @@ static void frame_put(Output *o, PayloadFrame f, const void *p) {
 }
 
 static void blob_put(Output *o, const PackBlob *b) {
-    Piece p = {.frame = {.kind = b->kind, .id = b->id, .raw_bytes = b->bytes.n}, .raw = malloc(b->bytes.n + 1)};
+    Piece p = {.frame = {.kind = b->kind, .id = b->id, .raw_bytes = b->bytes.n},
+               .raw = malloc(b->bytes.n + 1)};
     if (!p.raw) fail(FAIL_ENVIRONMENT, "out of memory");
     memcpy(p.raw, b->bytes.p, b->bytes.n);
     if (!piece_compress(&p)) fail(FAIL_ENVIRONMENT, "out of memory");
@@ -263,7 +270,9 @@ static void weights_put(Output *o, const CompiledPlan *p, uint32_t n_threads) {
         Round r = {p, jobs, first, first + per_round < n_jobs ? first + per_round : n_jobs, first};
         pthread_t t[64];
         uint32_t started = 0;
-        while (started + 1 < n_threads && started < 64 && pthread_create(&t[started], NULL, round_run, &r) == 0) started++;
+        while (started + 1 < n_threads && started < 64 &&
+               pthread_create(&t[started], NULL, round_run, &r) == 0)
+            started++;
         bool ok = round_run(&r) != NULL;
         for (uint32_t i = 0; i < started; i++) {
             void *result;
@@ -274,14 +283,18 @@ static void weights_put(Output *o, const CompiledPlan *p, uint32_t n_threads) {
         round_write(o, &r);
         if (now_s() - told > 1 && now_s() - start > 2) {
             told = now_s();
-            note(1, "packing weights: %zu of %zu (%.0f%%)", r.last, n_jobs, 100.0 * (double)r.last / (double)n_jobs);
+            note(1, "packing weights: %zu of %zu (%.0f%%)", r.last, n_jobs,
+                 100.0 * (double)r.last / (double)n_jobs);
         }
     }
 }
 
 static void footer_put(Output *o, uint64_t payload, uint64_t plan_hash) {
     align(o, 16);
-    PayloadFooter f = {.payload_offset = payload, .index_offset = o->at, .n_frames = o->n, .plan_hash = plan_hash};
+    PayloadFooter f = {.payload_offset = payload,
+                       .index_offset = o->at,
+                       .n_frames = o->n,
+                       .plan_hash = plan_hash};
     memcpy(f.magic, PAYLOAD_MAGIC, sizeof f.magic);
     f.index_hash = XXH3_64bits(o->frames, o->n * sizeof *o->frames);
     put(o, o->frames, o->n * sizeof *o->frames);
@@ -290,10 +303,13 @@ static void footer_put(Output *o, uint64_t payload, uint64_t plan_hash) {
     put(o, &f, sizeof f);
 }
 
-uint64_t pack_write(Arena *a, const CompiledPlan *p, const char *elf_path, const PackBlob *blobs, uint32_t n_blobs,
-                    uint64_t plan_hash, uint32_t n_threads, const char *out_path) {
+uint64_t pack_write(Arena *a, const CompiledPlan *p, const char *elf_path, const PackBlob *blobs,
+                    uint32_t n_blobs, uint64_t plan_hash, uint32_t n_threads,
+                    const char *out_path) {
     Output *o = ARENA_NEW(a, Output);
-    *o = (Output){.arena = a, .path = out_path, .tmp = arena_printf(a, "%s.tmp.%ld", out_path, (long)getpid())};
+    *o = (Output){.arena = a,
+                  .path = out_path,
+                  .tmp = arena_printf(a, "%s.tmp.%ld", out_path, (long)getpid())};
     arena_defer(a, output_release, o);
     o->f = fopen(o->tmp, "wb");
     if (!o->f) output_fail(o);

@@ -6,7 +6,8 @@
 uint32_t plan_context(const Model *m, uint32_t asked) {
     if (asked == 0) return m->n_ctx_train < 4096 ? m->n_ctx_train : 4096;
     if (asked > m->n_ctx_train)
-        note(1, "--ctx %u is longer than the %u tokens that the model was trained for", asked, m->n_ctx_train);
+        note(1, "--ctx %u is longer than the %u tokens that the model was trained for", asked,
+             m->n_ctx_train);
     return asked;
 }
 
@@ -24,7 +25,7 @@ CompiledPlan *plan_make(Arena *a, const Program *program, const Target *t, const
     return p;
 }
 
-/* ---- bindings ------------------------------------------------------------------------------------------------------ */
+/* ---- bindings -------------------------------------------------------------------------------- */
 
 const Buffer *plan_role_buffer(const CompiledPlan *p, const PlanOp *o, const char *role) {
     for (uint32_t k = 0; k < o->n_operands; k++)
@@ -47,7 +48,7 @@ RolePlace plan_binding(const CompiledPlan *p, const PlanOp *o, uint32_t index) {
     return r;
 }
 
-/* ---- checks -------------------------------------------------------------------------------------------------------- */
+/* ---- checks ---------------------------------------------------------------------------------- */
 
 static void buffer_verify(const CompiledPlan *p, const Buffer *b) {
     ASSERT(b->zone < p->n_zones && b->bytes > 0);
@@ -74,7 +75,8 @@ void plan_verify(const CompiledPlan *p) {
         const PlanOp *o = &p->op[i];
         ASSERT(o->choice && o->choice->n_roles == o->n_operands && o->kernel < p->n_modules);
         ASSERT(o->choice->n_bindings <= p->target->max_storage_bindings);
-        for (uint32_t k = 0; k < o->choice->n_roles; k++) { /* each role lies where its kernel looks for it */
+        for (uint32_t k = 0; k < o->choice->n_roles;
+             k++) { /* each role lies where its kernel looks for it */
             RolePlace at = plan_binding(p, o, o->choice->role[k].binding);
             const Buffer *b = plan_role_buffer(p, o, o->choice->role[k].name);
             ASSERT(at.zone == b->zone && at.offset + o->choice->role[k].at == b->offset);
@@ -83,22 +85,30 @@ void plan_verify(const CompiledPlan *p) {
     }
 }
 
-/* ---- printed forms ------------------------------------------------------------------------------------------------- */
+/* ---- printed forms --------------------------------------------------------------------------- */
 
-static const char *const zone_names[] = {"device", "device, zeroed", "device, weights", "host, weights", "host"};
+static const char *const zone_names[] = {"device", "device, zeroed", "device, weights",
+                                         "host, weights", "host"};
 static const char *const sequence_names[] = {"decode", "prefill", "prefill_last", "logits"};
 
 static void op_print(const CompiledPlan *p, const PlanOp *o, Text *out) {
-    text_printf(out, "  %s%-24s %-16s", o->split ? "= " : o->barrier ? "| " : "  ", o->name, o->op.op);
+    text_printf(out, "  %s%-24s %-16s",
+                o->split     ? "= "
+                : o->barrier ? "| "
+                             : "  ",
+                o->name, o->op.op);
     for (uint32_t k = 0; k < o->n_operands; k++) {
         const Buffer *b = &p->buffer[o->operand[k].buffer];
-        text_printf(out, " %s%s=%s@%u:%llu", o->operand[k].role, o->operand[k].write ? "!" : "", b->name, b->zone,
-                    (unsigned long long)b->offset);
+        text_printf(out, " %s%s=%s@%u:%llu", o->operand[k].role, o->operand[k].write ? "!" : "",
+                    b->name, b->zone, (unsigned long long)b->offset);
     }
-    for (uint32_t k = 0; k < o->choice->n_bindings && o->choice->n_bindings < o->choice->n_roles; k++)
+    for (uint32_t k = 0; k < o->choice->n_bindings && o->choice->n_bindings < o->choice->n_roles;
+         k++)
         for (uint32_t i = 0, n = 0; i < o->choice->n_roles; i++)
-            if (o->choice->role[i].binding == k) text_printf(out, "%s%s", n++ ? "+" : k ? " " : "  bound ", o->choice->role[i].name);
-    text_printf(out, "  groups %ux%ux%u\n", o->choice->groups[0], o->choice->groups[1], o->choice->groups[2]);
+            if (o->choice->role[i].binding == k)
+                text_printf(out, "%s%s", n++ ? "+" : k ? " " : "  bound ", o->choice->role[i].name);
+    text_printf(out, "  groups %ux%ux%u\n", o->choice->groups[0], o->choice->groups[1],
+                o->choice->groups[2]);
 }
 
 static void zones_print(const CompiledPlan *p, Text *out) {
@@ -108,20 +118,23 @@ static void zones_print(const CompiledPlan *p, Text *out) {
 }
 
 void plan_print(const CompiledPlan *p, Text *out) {
-    text_printf(out, "plan: %u operations, %u kernels, context %u, batch %u\nzones\n", p->n_ops, p->n_modules, p->options.n_ctx,
-                p->options.batch);
+    text_printf(out, "plan: %u operations, %u kernels, context %u, batch %u\nzones\n", p->n_ops,
+                p->n_modules, p->options.n_ctx, p->options.batch);
     zones_print(p, out);
     text_printf(out, "sequences\n");
     for (uint32_t i = 0; i < p->n_sequences; i++) {
         const PlanSequence *s = &p->sequence[i];
         text_printf(out, "  %-12s rows %-4u operations", sequence_names[s->kind], s->rows);
-        for (uint32_t k = 0; k < s->n_segments; k++) text_printf(out, " %u+%u", s->segment[k].first, s->segment[k].count);
+        for (uint32_t k = 0; k < s->n_segments; k++)
+            text_printf(out, " %u+%u", s->segment[k].first, s->segment[k].count);
         text_printf(out, "\n");
     }
     text_printf(out, "operations  (| barrier before, = new submission, ! written)\n");
     for (uint32_t i = 0, b = 0; i < p->n_ops; i++) {
         if (b < p->n_batches && p->batch[b].layers.first == i)
-            text_printf(out, " rows %u, scratch %s\n", p->batch[b].rows, human_bytes(out->arena, p->batch[b].scratch_bytes)), b++;
+            text_printf(out, " rows %u, scratch %s\n", p->batch[b].rows,
+                        human_bytes(out->arena, p->batch[b].scratch_bytes)),
+                b++;
         op_print(p, &p->op[i], out);
     }
 }
@@ -131,8 +144,8 @@ void plan_kernels_print(const CompiledPlan *p, Text *out) {
         uint32_t uses = 0;
         for (uint32_t k = 0; k < p->n_ops; k++) uses += p->op[k].kernel == i;
         const KernelChoice *c = p->op[p->module[i].first_op].choice;
-        text_printf(out, "kernel %u: %s  (%u uses, %u invocations, %u bytes shared)\n", i, p->module[i].label, uses, c->local,
-                    c->shared_bytes);
+        text_printf(out, "kernel %u: %s  (%u uses, %u invocations, %u bytes shared)\n", i,
+                    p->module[i].label, uses, c->local, c->shared_bytes);
         text_printf(out, "%s\n", p->module[i].source);
     }
 }
@@ -140,18 +153,21 @@ void plan_kernels_print(const CompiledPlan *p, Text *out) {
 static void explain_op(const PlanOp *o, const Target *t, Text *out) {
     const KernelChoice *c = o->choice;
     double us = c->us + (o->barrier ? t->barrier_us : 0);
-    text_printf(out, "  %-22s %-46s %6ux%-4u %10llu %9.2f  %s\n", o->name, c->label, c->groups[0], c->groups[1] * c->groups[2],
-                (unsigned long long)o->op.bytes, us, o->barrier && c->us < t->barrier_us ? "barrier" : c->bound);
+    text_printf(out, "  %-22s %-46s %6ux%-4u %10llu %9.2f  %s\n", o->name, c->label, c->groups[0],
+                c->groups[1] * c->groups[2], (unsigned long long)o->op.bytes, us,
+                o->barrier && c->us < t->barrier_us ? "barrier" : c->bound);
 }
 
 void plan_explain(const CompiledPlan *p, Text *out) {
     const Target *t = p->target;
-    text_printf(out, "target %s: %s, read %.0f GB/s, dispatch %.2f us, barrier %.2f us%s\n", t->name, t->device_name,
-                (double)t->read_gbps, (double)t->dispatch_us, (double)t->barrier_us, t->measured ? " (measured)" : " (estimated)");
+    text_printf(out, "target %s: %s, read %.0f GB/s, dispatch %.2f us, barrier %.2f us%s\n",
+                t->name, t->device_name, (double)t->read_gbps, (double)t->dispatch_us,
+                (double)t->barrier_us, t->measured ? " (measured)" : " (estimated)");
     for (uint32_t b = 0; b < p->n_batches; b++) {
         const Batch *x = &p->batch[b];
-        text_printf(out, "\n%s of %u row%s: predicted %.1f us\n  %-22s %-46s %11s %10s %9s  %s\n", b ? "prefill" : "decode", x->rows,
-                    b ? "s" : "", x->us, "operation", "kernel and knobs", "groups", "bytes", "us", "bound by");
+        text_printf(out, "\n%s of %u row%s: predicted %.1f us\n  %-22s %-46s %11s %10s %9s  %s\n",
+                    b ? "prefill" : "decode", x->rows, b ? "s" : "", x->us, "operation",
+                    "kernel and knobs", "groups", "bytes", "us", "bound by");
         uint32_t end = x->sample.first + x->sample.count;
         for (uint32_t i = x->layers.first; i < end; i++) {
             const PlanOp *o = &p->op[i];
@@ -161,11 +177,17 @@ void plan_explain(const CompiledPlan *p, Text *out) {
     text_printf(out, "\nmemory\n");
     zones_print(p, out);
     text_printf(out, "  weights %s", human_bytes(out->arena, p->weight_bytes));
-    if (p->host_weight_bytes) text_printf(out, " (%s in host memory)", human_bytes(out->arena, p->host_weight_bytes));
-    text_printf(out, ", caches %s, activations %s\n", human_bytes(out->arena, p->kv_bytes), human_bytes(out->arena, p->scratch_bytes));
-    text_printf(out, "decode: %.1f MB per token, predicted %.0f tokens/s (%.0f%% of the read bandwidth)\n", (double)p->decode_bytes / 1e6,
-                1e6 / p->decode_us, 100.0 * (double)p->decode_bytes / (p->decode_us * (double)t->read_gbps * 1e3));
+    if (p->host_weight_bytes)
+        text_printf(out, " (%s in host memory)", human_bytes(out->arena, p->host_weight_bytes));
+    text_printf(out, ", caches %s, activations %s\n", human_bytes(out->arena, p->kv_bytes),
+                human_bytes(out->arena, p->scratch_bytes));
+    text_printf(
+        out, "decode: %.1f MB per token, predicted %.0f tokens/s (%.0f%% of the read bandwidth)\n",
+        (double)p->decode_bytes / 1e6, 1e6 / p->decode_us,
+        100.0 * (double)p->decode_bytes / (p->decode_us * (double)t->read_gbps * 1e3));
     text_printf(out, "\nnot available on this target\n");
     for (int i = 0; i < N_CAP; i++)
-        if (!t->caps[i]) text_printf(out, "  %-22s %s\n", capability_names[i], t->missing[i] ? t->missing[i] : "");
+        if (!t->caps[i])
+            text_printf(out, "  %-22s %s\n", capability_names[i],
+                        t->missing[i] ? t->missing[i] : "");
 }

@@ -7,11 +7,11 @@
 
 enum {
     PRE_IGNORE_MERGES = 1, /* a piece that is a token needs no merges */
-    PRE_ADD_BOS = 2, /* add_bos_token is true unless the file says otherwise */
-    PRE_KEEP_SPACES = 4, /* no clean-up of spaces when a sequence is detokenized */
-    PRE_RAW_UTF8 = 8, /* no byte encoding */
-    PRE_ESCAPE = 16, /* raw, and spaces are written as U+2581 */
-    PRE_NO_BOS = 32 /* there is no default BOS token */
+    PRE_ADD_BOS = 2,       /* add_bos_token is true unless the file says otherwise */
+    PRE_KEEP_SPACES = 4,   /* no clean-up of spaces when a sequence is detokenized */
+    PRE_RAW_UTF8 = 8,      /* no byte encoding */
+    PRE_ESCAPE = 16,       /* raw, and spaces are written as U+2581 */
+    PRE_NO_BOS = 32        /* there is no default BOS token */
 };
 
 enum { PRE_MAX_EXPRS = 6 };

@@ -14,7 +14,9 @@ static const double small_work = 131072; /* multiplications that are not worth a
 
 /* Keys and values of one attention node, f32 [n_ctx][n_head_kv * head_dim], rounded as the cache
  * type says. */
-typedef struct { float *k, *v; } Cache;
+typedef struct {
+    float *k, *v;
+} Cache;
 
 /* What one thread needs beside its arguments. */
 typedef struct {
@@ -29,12 +31,12 @@ struct Reference {
     KvType kv;
     uint32_t n_threads;
     Scratch scratch[MAX_THREADS];
-    Cache *cache;      /* [n_node], of attention nodes */
-    uint32_t *slot;    /* [n_node] the buffer of a node's value; nodes take turns in using one */
+    Cache *cache;   /* [n_node], of attention nodes */
+    uint32_t *slot; /* [n_node] the buffer of a node's value; nodes take turns in using one */
     uint32_t n_slot;
-    uint32_t *width;   /* [n_slot] */
-    float **buffer;    /* [n_slot], in `values` */
-    uint32_t n_room;   /* tokens that buffers have room for */
+    uint32_t *width; /* [n_slot] */
+    float **buffer;  /* [n_slot], in `values` */
+    uint32_t n_room; /* tokens that buffers have room for */
     Arena *values;
     void (*seen)(void *arg, uint32_t node, const float *value, uint32_t n_token);
     void *seen_arg;
@@ -46,7 +48,7 @@ static float f32_at(const GgufTensor *t, uint64_t i) {
     return v;
 }
 
-/* ---- work in threads ---- */
+/* ---- work in threads ------------------------------------------------------------------------- */
 
 typedef struct {
     void (*part)(const void *arg, const Scratch *s, uint32_t first, uint32_t last);
@@ -63,15 +65,15 @@ static void *work_main(void *work) {
 
 /* Runs `part` on pieces of 0 .. n-1. What is computed for an item must not depend on the pieces. */
 static void work_split(const Reference *r,
-    void (*part)(const void *, const Scratch *, uint32_t, uint32_t), const void *arg, uint32_t n,
-    double cost) {
+                       void (*part)(const void *, const Scratch *, uint32_t, uint32_t),
+                       const void *arg, uint32_t n, double cost) {
     uint32_t n_thread = cost < small_work || n < r->n_threads ? 1 : r->n_threads;
     Work work[MAX_THREADS];
     pthread_t thread[MAX_THREADS];
     bool started[MAX_THREADS];
     for (uint32_t i = 0; i < n_thread; i++) {
         work[i] = (Work){part, arg, &r->scratch[i], (uint32_t)((uint64_t)n * i / n_thread),
-            (uint32_t)((uint64_t)n * (i + 1) / n_thread)};
+                         (uint32_t)((uint64_t)n * (i + 1) / n_thread)};
         started[i] = i > 0 && pthread_create(&thread[i], NULL, work_main, &work[i]) == 0;
     }
     for (uint32_t i = 0; i < n_thread; i++)
@@ -80,7 +82,7 @@ static void work_split(const Reference *r,
         if (started[i]) pthread_join(thread[i], NULL);
 }
 
-/* ---- matrices ---- */
+/* ---- matrices -------------------------------------------------------------------------------- */
 
 /* Sums of every eighth product, then their sum: as exact as one sum, and the compiler can use
  * vector registers. */
@@ -101,8 +103,8 @@ typedef struct {
     uint32_t n_row, k, n_token;
     const GgufTensor *bias; /* or NULL */
     double scale;
-    const float *x;         /* [n_token][k] */
-    float *y;               /* [n_token][n_row] */
+    const float *x; /* [n_token][k] */
+    float *y;       /* [n_token][n_row] */
 } Product;
 
 static void multiply_part(const void *arg, const Scratch *s, uint32_t first, uint32_t last) {
@@ -122,22 +124,23 @@ static void multiply(const Reference *r, const Product *p) {
     work_split(r, multiply_part, p, p->n_row, (double)p->n_row * p->k * (p->n_token + 1));
 }
 
-static void run_linear(
-    const Reference *r, const GraphNode *n, const float *x, uint32_t n_token, float *y) {
+static void run_linear(const Reference *r, const GraphNode *n, const float *x, uint32_t n_token,
+                       float *y) {
     uint32_t k = r->graph->node[n->in[0]].width;
     multiply(r, &(Product){.weight = n->weight,
-                    .n_row = n->width,
-                    .k = k,
-                    .n_token = n_token,
-                    .bias = n->bias,
-                    .scale = n->scale ? (double)f32_at(n->scale, 0) : 1,
-                    .x = x,
-                    .y = y});
+                           .n_row = n->width,
+                           .k = k,
+                           .n_token = n_token,
+                           .bias = n->bias,
+                           .scale = n->scale ? (double)f32_at(n->scale, 0) : 1,
+                           .x = x,
+                           .y = y});
 }
 
-/* ---- values of a token by themselves ---- */
+/* ---- values of a token by themselves --------------------------------------------------------- */
 
-static void run_embed(const Reference *r, const GraphNode *n, const uint32_t *token, uint32_t n_token, float *y) {
+static void run_embed(const Reference *r, const GraphNode *n, const uint32_t *token,
+                      uint32_t n_token, float *y) {
     const Format *f = weights_format(n->weight);
     for (uint32_t t = 0; t < n_token; t++, y += n->width) {
         format_decode_row(f, weights_row(n->weight, token[t], r->scratch[0].blocks), n->width, y);
@@ -167,20 +170,18 @@ static void rotate_head(const Rope *r, uint32_t position, float *head) {
     }
 }
 
-static void run_rope(
-    const Reference *r, const GraphNode *n, const float *x, uint32_t n_token, float *y) {
+static void run_rope(const Reference *r, const GraphNode *n, const float *x, uint32_t n_token,
+                     float *y) {
     memcpy(y, x, sizeof *y * n_token * n->width);
     for (uint32_t t = 0; t < n_token; t++)
         for (uint32_t h = 0; h < n->rope.n_head; h++, y += n->rope.head_dim)
             rotate_head(&n->rope, r->position + t, y);
 }
 
-static double silu(double x) {
-    return x / (1 + exp(-x));
-}
+static double silu(double x) { return x / (1 + exp(-x)); }
 
-static void run_elements(
-    const GraphNode *n, const float *a, const float *b, uint32_t n_token, float *y) {
+static void run_elements(const GraphNode *n, const float *a, const float *b, uint32_t n_token,
+                         float *y) {
     size_t end = (size_t)n_token * n->width;
     for (size_t i = 0; i < end; i++) {
         if (n->op == OP_ADD) y[i] = a[i] + b[i];
@@ -189,7 +190,7 @@ static void run_elements(
     }
 }
 
-/* ---- attention ---- */
+/* ---- attention ------------------------------------------------------------------------------- */
 
 /* The nearest f16, ties to even. */
 static double round_f16(double x) {
@@ -258,7 +259,7 @@ static void attend_part(const void *arg, const Scratch *s, uint32_t first, uint3
 }
 
 static void run_attention(const Reference *r, const GraphNode *n, const Cache *cache,
-    const float *const in[], uint32_t n_token, float *y) {
+                          const float *const in[], uint32_t n_token, float *y) {
     const Attention *h = &n->attention;
     size_t stride = (size_t)h->n_head_kv * h->head_dim;
     for (uint32_t i = 0; i < n_token * h->n_head_kv; i++) {
@@ -268,10 +269,10 @@ static void run_attention(const Reference *r, const GraphNode *n, const Cache *c
     }
     Attend a = {h, cache, r->position, in[0], y};
     work_split(r, attend_part, &a, n_token * h->n_head,
-        2.0 * n_token * n->width * (r->position + n_token));
+               2.0 * n_token * n->width * (r->position + n_token));
 }
 
-/* ---- mixture of experts ---- */
+/* ---- mixture of experts ---------------------------------------------------------------------- */
 
 /* Probabilities of one token's experts: those not among the n_used largest (the first of equals)
  * become 0. */
@@ -289,25 +290,25 @@ static void choose_experts(const Moe *m, double *p) {
 }
 
 static void expert_product(const Reference *r, const GgufTensor *w, const GgufTensor *scale,
-    uint32_t expert, const float *x, uint32_t n_token, float *y) {
+                           uint32_t expert, const float *x, uint32_t n_token, float *y) {
     multiply(r, &(Product){.weight = w,
-                    .row0 = expert * w->ne[1],
-                    .n_row = (uint32_t)w->ne[1],
-                    .k = (uint32_t)w->ne[0],
-                    .n_token = n_token,
-                    .x = x,
-                    .y = y,
-                    .scale = scale ? (double)f32_at(scale, expert) : 1});
+                           .row0 = expert * w->ne[1],
+                           .n_row = (uint32_t)w->ne[1],
+                           .k = (uint32_t)w->ne[0],
+                           .n_token = n_token,
+                           .x = x,
+                           .y = y,
+                           .scale = scale ? (double)f32_at(scale, expert) : 1});
 }
 
 typedef struct {
-    double *p;               /* [n_token][n_expert] */
+    double *p;                  /* [n_token][n_expert] */
     float *x, *gate, *up, *out; /* rows of the tokens that chose an expert */
-    double *sum;             /* [n_token][width] */
+    double *sum;                /* [n_token][width] */
 } MoeBuffers;
 
 static void run_expert(const Reference *r, const GraphNode *n, const MoeBuffers *b, uint32_t expert,
-    const float *x, uint32_t n_token) {
+                       const float *x, uint32_t n_token) {
     const Moe *m = &n->moe;
     uint32_t k = (uint32_t)m->gate->ne[0], n_chosen = 0;
     for (uint32_t t = 0; t < n_token; t++)
@@ -328,26 +329,26 @@ static void run_expert(const Reference *r, const GraphNode *n, const MoeBuffers 
     }
 }
 
-static void run_moe(
-    const Reference *r, const GraphNode *n, const float *x, uint32_t n_token, float *y) {
+static void run_moe(const Reference *r, const GraphNode *n, const float *x, uint32_t n_token,
+                    float *y) {
     const Moe *m = &n->moe;
     uint32_t k = (uint32_t)m->gate->ne[0];
     size_t n_p = (size_t)n_token * m->n_expert, n_y = (size_t)n_token * n->width;
     Arena *a = arena_create();
     MoeBuffers b = {.p = ARENA_ARRAY(a, double, n_p),
-        .x = ARENA_ARRAY(a, float, (size_t)n_token *k),
-        .gate = ARENA_ARRAY(a, float, (size_t)n_token * m->n_ff),
-        .up = ARENA_ARRAY(a, float, (size_t)n_token * m->n_ff),
-        .out = ARENA_ARRAY(a, float, n_y),
-        .sum = ARENA_ARRAY(a, double, n_y)};
+                    .x = ARENA_ARRAY(a, float, (size_t)n_token *k),
+                    .gate = ARENA_ARRAY(a, float, (size_t)n_token * m->n_ff),
+                    .up = ARENA_ARRAY(a, float, (size_t)n_token * m->n_ff),
+                    .out = ARENA_ARRAY(a, float, n_y),
+                    .sum = ARENA_ARRAY(a, double, n_y)};
     float *score = ARENA_ARRAY(a, float, n_p);
     multiply(r, &(Product){.weight = m->router,
-                    .n_row = m->n_expert,
-                    .k = k,
-                    .n_token = n_token,
-                    .x = x,
-                    .y = score,
-                    .scale = 1});
+                           .n_row = m->n_expert,
+                           .k = k,
+                           .n_token = n_token,
+                           .x = x,
+                           .y = score,
+                           .scale = 1});
     for (size_t i = 0; i < n_p; i++) b.p[i] = (double)score[i];
     for (uint32_t t = 0; t < n_token; t++) choose_experts(m, b.p + (size_t)t * m->n_expert);
     for (uint32_t e = 0; e < m->n_expert; e++) run_expert(r, n, &b, e, x, n_token);
@@ -355,7 +356,7 @@ static void run_moe(
     arena_destroy(a);
 }
 
-/* ---- the graph ---- */
+/* ---- the graph ------------------------------------------------------------------------------- */
 
 /* Gives each value a buffer that no value still to be read is in. */
 static void assign_slots(Arena *a, Reference *r) {
@@ -390,7 +391,8 @@ static void make_scratch(Arena *a, Reference *r) {
     const Gguf *file = r->graph->model->gguf;
     size_t blocks = 1;
     for (size_t i = 0; i < file->n_tensors; i++)
-        if (weights_scratch_bytes(&file->tensors[i]) > blocks) blocks = weights_scratch_bytes(&file->tensors[i]);
+        if (weights_scratch_bytes(&file->tensors[i]) > blocks)
+            blocks = weights_scratch_bytes(&file->tensors[i]);
     long n_cpu = sysconf(_SC_NPROCESSORS_ONLN);
     r->n_threads = n_cpu < 1 ? 1 : n_cpu > MAX_THREADS ? MAX_THREADS : (uint32_t)n_cpu;
     for (uint32_t i = 0; i < r->n_threads; i++) {
@@ -433,7 +435,7 @@ static void make_room(Reference *r, uint32_t n_token) {
 }
 
 static void run_node(Reference *r, uint32_t index, const uint32_t *token, uint32_t n_token,
-    const float *const in[], float *y) {
+                     const float *const in[], float *y) {
     const GraphNode *n = &r->graph->node[index];
     switch (n->op) {
     case OP_EMBED: run_embed(r, n, token, n_token, y); break;
@@ -473,16 +475,13 @@ void reference_run(Reference *r, const uint32_t *token, uint32_t n, float *logit
     r->position += n;
 }
 
-void reference_reset(Reference *r) {
-    r->position = 0;
-}
+void reference_reset(Reference *r) { r->position = 0; }
 
-uint32_t reference_position(const Reference *r) {
-    return r->position;
-}
+uint32_t reference_position(const Reference *r) { return r->position; }
 
 void reference_trace(Reference *r,
-    void (*seen)(void *arg, uint32_t node, const float *value, uint32_t n_token), void *arg) {
+                     void (*seen)(void *arg, uint32_t node, const float *value, uint32_t n_token),
+                     void *arg) {
     r->seen = seen;
     r->seen_arg = arg;
 }

@@ -1,19 +1,30 @@
-/* schedule.c - barriers where a real hazard is, submissions that stay short, distinct modules, and the sequences that are recorded. */
+/* schedule.c - barriers where a real hazard is, submissions that stay short, distinct modules, and
+ * the sequences that are recorded. */
 #include "plan.h"
 #include <string.h>
 #include <xxhash.h>
 
-enum { SUBMIT_LIMIT_US = 80000 }; /* drivers end work that runs for long; 100 ms is the design's bound */
+enum {
+    SUBMIT_LIMIT_US = 80000
+}; /* drivers end work that runs for long; 100 ms is the design's bound */
 
-typedef struct { uint32_t zone; uint64_t from, to; bool write; } Access;
+typedef struct {
+    uint32_t zone;
+    uint64_t from, to;
+    bool write;
+} Access;
 
 /* Accesses since the last barrier. */
-typedef struct { Access *list; size_t n, cap; } Pending;
+typedef struct {
+    Access *list;
+    size_t n, cap;
+} Pending;
 
 static bool access_conflicts(const Pending *q, const Access *x) {
     for (size_t i = 0; i < q->n; i++) {
         const Access *y = &q->list[i];
-        if (x->zone == y->zone && x->from < y->to && y->from < x->to && (x->write || y->write)) return true;
+        if (x->zone == y->zone && x->from < y->to && y->from < x->to && (x->write || y->write))
+            return true;
     }
     return false;
 }
@@ -23,7 +34,8 @@ static Access operand_access(const CompiledPlan *p, const Operand *o) {
     return (Access){b->zone, b->offset, b->offset + b->bytes, o->write};
 }
 
-/* Neighbours that fill disjoint columns of one value do not conflict: parts of one step, or of q, k and v. */
+/* Neighbours that fill disjoint columns of one value do not conflict: parts of one step, or of q, k
+ * and v. */
 static bool same_output(const CompiledPlan *p, const PlanOp *a, const PlanOp *b) {
     (void)p;
     if (strcmp(a->op.op, b->op.op) != 0 || a->layer != b->layer) return false;
@@ -79,16 +91,25 @@ static void modules_collect(Arena *a, CompiledPlan *p) {
     for (uint32_t i = 0; i < p->n_ops; i++) {
         const KernelChoice *c = p->op[i].choice;
         uint32_t k = 0;
-        while (k < p->n_modules && (strcmp(p->module[k].source, c->source) || p->op[p->module[k].first_op].choice->subgroup != c->subgroup)) k++;
+        while (k < p->n_modules && (strcmp(p->module[k].source, c->source) ||
+                                    p->op[p->module[k].first_op].choice->subgroup != c->subgroup))
+            k++;
         p->op[i].kernel = k;
         if (k < p->n_modules) continue;
-        p->module[k] = (PlanModule){arena_printf(a, "%s_%u", c->file, k), c->label, c->source, i,
-                                    {.name = c->label, .source = c->source, .api_version = p->target->api_version, .needs = c->needs}};
+        p->module[k] = (PlanModule){arena_printf(a, "%s_%u", c->file, k),
+                                    c->label,
+                                    c->source,
+                                    i,
+                                    {.name = c->label,
+                                     .source = c->source,
+                                     .api_version = p->target->api_version,
+                                     .needs = c->needs}};
         p->n_modules++;
     }
 }
 
-static void sequence_add(CompiledPlan *p, SequenceKind kind, uint32_t rows, const PlanSegment *s, uint32_t n) {
+static void sequence_add(CompiledPlan *p, SequenceKind kind, uint32_t rows, const PlanSegment *s,
+                         uint32_t n) {
     ASSERT(p->n_sequences < PLAN_MAX_SEQUENCES && n <= SEQUENCE_MAX_SEGMENTS);
     PlanSequence *q = &p->sequence[p->n_sequences++];
     *q = (PlanSequence){.kind = kind, .rows = rows, .n_segments = n};
@@ -99,12 +120,16 @@ static void sequences_make(CompiledPlan *p) {
     for (uint32_t i = 0; i < p->n_batches; i++) {
         const Batch *b = &p->batch[i];
         if (b->rows == 1) {
-            sequence_add(p, SEQUENCE_DECODE, 1, (PlanSegment[]){b->layers, b->head_last, b->sample}, 3);
+            sequence_add(p, SEQUENCE_DECODE, 1, (PlanSegment[]){b->layers, b->head_last, b->sample},
+                         3);
         } else {
             sequence_add(p, SEQUENCE_PREFILL, b->rows, (PlanSegment[]){b->layers, b->advance}, 2);
-            sequence_add(p, SEQUENCE_PREFILL_LAST, b->rows, (PlanSegment[]){b->layers, b->head_last, b->sample}, 3);
+            sequence_add(p, SEQUENCE_PREFILL_LAST, b->rows,
+                         (PlanSegment[]){b->layers, b->head_last, b->sample}, 3);
         }
-        if (b->head_all.count) sequence_add(p, SEQUENCE_LOGITS, b->rows, (PlanSegment[]){b->layers, b->head_all, b->advance}, 3);
+        if (b->head_all.count)
+            sequence_add(p, SEQUENCE_LOGITS, b->rows,
+                         (PlanSegment[]){b->layers, b->head_all, b->advance}, 3);
     }
 }
 
@@ -112,7 +137,8 @@ void schedule(Arena *a, CompiledPlan *p) {
     modules_collect(a, p);
     for (uint32_t i = 0; i < p->n_batches; i++) {
         Batch *b = &p->batch[i];
-        const PlanSegment *all[] = {&b->layers, &b->head_last, &b->head_all, &b->sample, &b->advance};
+        const PlanSegment *all[] = {&b->layers, &b->head_last, &b->head_all, &b->sample,
+                                    &b->advance};
         for (int k = 0; k < 5; k++)
             if (k != 2 || b->rows > 1) barriers_place(a, p, *all[k]);
         double us = 0, rest = 0;
@@ -122,6 +148,7 @@ void schedule(Arena *a, CompiledPlan *p) {
         if (b->rows > 1) splits_place(p, b->head_all, &us, &rest);
     }
     p->decode_us = p->batch[0].us;
-    for (uint32_t i = p->batch[0].layers.first; i < p->batch[0].sample.first; i++) p->decode_bytes += p->op[i].op.bytes;
+    for (uint32_t i = p->batch[0].layers.first; i < p->batch[0].sample.first; i++)
+        p->decode_bytes += p->op[i].op.bytes;
     sequences_make(p);
 }

@@ -4,7 +4,10 @@
 #include "lua_host.h"
 #include <string.h>
 
-typedef struct { Arena *arena; const CompileOptions *defaults; } Script;
+typedef struct {
+    Arena *arena;
+    const CompileOptions *defaults;
+} Script;
 
 static Script *script_of(lua_State *L) { return lua_touserdata(L, lua_upvalueindex(1)); }
 
@@ -15,12 +18,15 @@ static void overrides_read(lua_State *L, Arena *a, CompileOptions *o) {
     if (!lua_istable(L, -1)) luaL_error(L, "overrides must be a table of operation patterns");
     for (lua_pushnil(L); lua_next(L, -2); lua_pop(L, 1)) {
         if (lua_type(L, -2) != LUA_TSTRING || !lua_istable(L, -1))
-            luaL_error(L, "overrides: expected [\"pattern\"] = { KNOB = number, inner = \"name\", kernel = \"name\" }");
+            luaL_error(L, "overrides: expected [\"pattern\"] = { KNOB = number, inner = \"name\", "
+                          "kernel = \"name\" }");
         for (lua_pushnil(L); lua_next(L, -2); lua_pop(L, 1)) {
             if (lua_type(L, -2) != LUA_TSTRING) luaL_error(L, "overrides: a knob has a name");
             list = arena_grow(a, list, n, &cap, sizeof *list);
-            list[n++] = (Override){arena_strdup(a, lua_tostring(L, -4)), arena_strdup(a, lua_tostring(L, -2)),
-                                   lua_isnumber(L, -1) ? NULL : arena_strdup(a, luaL_checkstring(L, -1)),
+            list[n++] = (Override){arena_strdup(a, lua_tostring(L, -4)),
+                                   arena_strdup(a, lua_tostring(L, -2)),
+                                   lua_isnumber(L, -1) ? NULL
+                                                       : arena_strdup(a, luaL_checkstring(L, -1)),
                                    lua_isnumber(L, -1) ? lua_tonumber(L, -1) : 0};
         }
     }
@@ -32,7 +38,8 @@ static void overrides_read(lua_State *L, Arena *a, CompileOptions *o) {
 static void options_read(lua_State *L, Arena *a, CompileOptions *o) {
     luaL_checktype(L, 1, LUA_TTABLE);
     for (lua_pushnil(L); lua_next(L, 1); lua_pop(L, 1)) {
-        if (lua_type(L, -2) != LUA_TSTRING) luaL_error(L, "qcc.compile takes named fields: { model = \"...\", output = \"...\" }");
+        if (lua_type(L, -2) != LUA_TSTRING)
+            luaL_error(L, "qcc.compile takes named fields: { model = \"...\", output = \"...\" }");
         char *name = arena_strdup(a, lua_tostring(L, -2));
         for (char *p = name; *p; p++)
             if (*p == '_') *p = '-';
@@ -41,9 +48,11 @@ static void options_read(lua_State *L, Arena *a, CompileOptions *o) {
         } else if (strcmp(name, "overrides") == 0) {
             overrides_read(L, a, o);
         } else {
-            const char *value = lua_isboolean(L, -1) ? (lua_toboolean(L, -1) ? "" : NULL) : arena_strdup(a, luaL_checkstring(L, -1));
+            const char *value = lua_isboolean(L, -1) ? (lua_toboolean(L, -1) ? "" : NULL)
+                                                     : arena_strdup(a, luaL_checkstring(L, -1));
             if (!value) continue; /* flag = false */
-            if (!compile_option(a, o, name, value)) luaL_error(L, "qcc.compile: unknown field '%s'", name);
+            if (!compile_option(a, o, name, value))
+                luaL_error(L, "qcc.compile: unknown field '%s'", name);
         }
     }
     if (!o->model) luaL_error(L, "qcc.compile: field 'model' is missing");
@@ -66,7 +75,8 @@ static int guarded(lua_State *L, void (*run)(lua_State *, Arena *, Script *)) {
 static void run_compile(lua_State *L, Arena *a, Script *s) {
     CompileOptions o = *s->defaults;
     options_read(L, a, &o);
-    if (!o.output && !o.dump && !o.emit_dir) fail(FAIL_USER, "qcc.compile: field 'output' is missing");
+    if (!o.output && !o.dump && !o.emit_dir)
+        fail(FAIL_USER, "qcc.compile: field 'output' is missing");
     compile(a, &o);
     lua_pushstring(L, o.output ? o.output : "");
 }
@@ -97,12 +107,15 @@ static int script_compile(lua_State *L) { return guarded(L, run_compile); }
 static int script_explain(lua_State *L) { return guarded(L, run_explain); }
 static int script_targets(lua_State *L) { return guarded(L, run_targets); }
 
-void script_run(Arena *a, const char *path, int n_args, char **args, const CompileOptions *defaults) {
+void script_run(Arena *a, const char *path, int n_args, char **args,
+                const CompileOptions *defaults) {
     Script *s = ARENA_NEW(a, Script);
     *s = (Script){a, defaults};
     lua_State *L = lua_host_open(a, LUA_SCRIPT, defaults->plan.lua_path);
-    static const luaL_Reg functions[] = {
-        {"compile", script_compile}, {"explain", script_explain}, {"targets", script_targets}, {NULL, NULL}};
+    static const luaL_Reg functions[] = {{"compile", script_compile},
+                                         {"explain", script_explain},
+                                         {"targets", script_targets},
+                                         {NULL, NULL}};
     lua_newtable(L);
     lua_pushlightuserdata(L, s);
     luaL_setfuncs(L, functions, 1);

@@ -21,7 +21,7 @@ void kernel_op_role(KernelOp *op, const char *role) {
     op->roles[op->n_roles++] = role;
 }
 
-/* ---- library: every kernel file, with its header evaluated --------------------------------------------------------- */
+/* ---- library: every kernel file, with its header evaluated ----------------------------------- */
 
 typedef struct {
     const char *name; /* "matvec", "inner/f32" */
@@ -59,7 +59,8 @@ static void header_read(KernelLibrary *l, KernelFile *f, const char *text, size_
     if (n > strlen(open) && (s = strstr(text, open)) != NULL) {
         s += strlen(open);
         const char *close = strstr(s, "*/");
-        if (!close || close > end) fail(FAIL_USER, "kernels/%s: the header comment is not closed", f->file);
+        if (!close || close > end)
+            fail(FAIL_USER, "kernels/%s: the header comment is not closed", f->file);
         if (luaL_loadbuffer(L, s, (size_t)(close - s), f->file) != LUA_OK) header_fail(l, f);
         lua_pushvalue(L, -2);
         lua_setupvalue(L, -2, 1);
@@ -81,7 +82,8 @@ static void library_add(KernelLibrary *l, const char *path, const char *dir) {
     }
     const char *text = arena_strndup(l->arena, (const char *)b.p, b.n);
     const char *dot = strrchr(file, '.');
-    KernelFile f = {arena_strndup(l->arena, file, (size_t)(dot - file)), arena_strdup(l->arena, file), 0};
+    KernelFile f = {arena_strndup(l->arena, file, (size_t)(dot - file)),
+                    arena_strdup(l->arena, file), 0};
     header_read(l, &f, text, b.n);
     if (inner) l->inner[l->n_inner++] = f;
     else if (kv) l->kv[l->n_kv++] = f;
@@ -115,7 +117,8 @@ static void target_push(lua_State *L, const Target *t) {
     set_triple(L, "max_groups", t->max_groups);
     set_triple(L, "max_local", t->max_local);
     lua_newtable(L);
-    for (int i = 0; i < N_CAP; i++) lua_pushboolean(L, t->caps[i]), lua_setfield(L, -2, capability_names[i]);
+    for (int i = 0; i < N_CAP; i++)
+        lua_pushboolean(L, t->caps[i]), lua_setfield(L, -2, capability_names[i]);
     lua_setfield(L, -2, "caps");
 }
 
@@ -143,7 +146,7 @@ KernelLibrary *select_open(Arena *a, const Target *t, const char *lua_path) {
     return l;
 }
 
-/* ---- one operation ------------------------------------------------------------------------------------------------- */
+/* ---- one operation --------------------------------------------------------------------------- */
 
 typedef struct {
     KernelLibrary *l;
@@ -154,7 +157,9 @@ typedef struct {
     Text why;
 } Search;
 
-static uint32_t format_shared(const KernelOp *op) { return op->format ? op->format->shared_bytes : 0; }
+static uint32_t format_shared(const KernelOp *op) {
+    return op->format ? op->format->shared_bytes : 0;
+}
 
 /* Headers see the shared memory that a format's codebook leaves. */
 static void shared_limit(KernelLibrary *l, const KernelOp *op) {
@@ -173,7 +178,8 @@ static int header_get(KernelLibrary *l, const KernelFile *f, const char *name) {
     return lua_type(l->lua, -1);
 }
 
-static bool header_list_has(KernelLibrary *l, const KernelFile *f, const char *name, const char *word) {
+static bool header_list_has(KernelLibrary *l, const KernelFile *f, const char *name,
+                            const char *word) {
     bool found = false;
     if (header_get(l, f, name) == LUA_TTABLE)
         for (lua_Integer i = 1; !found && lua_rawgeti(l->lua, -1, i) == LUA_TSTRING; i++) {
@@ -184,7 +190,8 @@ static bool header_list_has(KernelLibrary *l, const KernelFile *f, const char *n
     return found;
 }
 
-/* Calls header function name(t, c, k) with n_out results left on the stack; false if there is none. */
+/* Calls header function name(t, c, k) with n_out results left on the stack; false if there is
+ * none. */
 static bool header_call(Search *s, const KernelFile *f, const char *name, int knobs, int n_out) {
     lua_State *L = s->l->lua;
     if (header_get(s->l, f, name) != LUA_TFUNCTION) {
@@ -211,10 +218,12 @@ static const char *need_missing(KernelLibrary *l, const KernelFile *f) {
             const char *word = lua_tostring(l->lua, -1);
             int c = 0;
             while (c < N_CAP && strcmp(word, capability_names[c])) c++;
-            if (c == N_CAP) fail(FAIL_USER, "kernels/%s: unknown capability word '%s' in needs", f->file, word);
+            if (c == N_CAP)
+                fail(FAIL_USER, "kernels/%s: unknown capability word '%s' in needs", f->file, word);
             if (!l->target->caps[c])
                 missing = arena_printf(l->arena, "needs %s (%s)", word,
-                                       l->target->missing[c] ? l->target->missing[c] : "switched off");
+                                       l->target->missing[c] ? l->target->missing[c]
+                                                             : "switched off");
             lua_pop(l->lua, 1);
         }
     lua_settop(l->lua, 0);
@@ -233,7 +242,9 @@ static bool file_legal(Search *s, const KernelFile *f) {
     if (missing) return reject(s, f->name, missing), false;
     if (!header_call(s, f, "legal", LUA_NOREF, 2)) return true;
     bool ok = lua_toboolean(s->l->lua, -2);
-    if (!ok) reject(s, f->name, lua_isstring(s->l->lua, -1) ? lua_tostring(s->l->lua, -1) : "does not apply");
+    if (!ok)
+        reject(s, f->name,
+               lua_isstring(s->l->lua, -1) ? lua_tostring(s->l->lua, -1) : "does not apply");
     lua_settop(s->l->lua, 0);
     return ok;
 }
@@ -241,11 +252,13 @@ static bool file_legal(Search *s, const KernelFile *f) {
 /* Bindings: the header's roles that are present, in its order. */
 static bool roles_bind(Search *s, const KernelFile *f, KernelChoice *c) {
     uint32_t used = 0;
-    if (header_get(s->l, f, "roles") != LUA_TTABLE) fail(FAIL_USER, "kernels/%s: the header names no roles", f->file);
+    if (header_get(s->l, f, "roles") != LUA_TTABLE)
+        fail(FAIL_USER, "kernels/%s: the header names no roles", f->file);
     for (lua_Integer i = 1; lua_rawgeti(s->l->lua, -1, i) == LUA_TSTRING; i++) {
         const char *role = lua_tostring(s->l->lua, -1);
         for (uint32_t r = 0; r < s->op->n_roles; r++)
-            if (strcmp(role, s->op->roles[r]) == 0) c->role[c->n_roles++].name = s->op->roles[r], used++;
+            if (strcmp(role, s->op->roles[r]) == 0)
+                c->role[c->n_roles++].name = s->op->roles[r], used++;
         lua_pop(s->l->lua, 1);
     }
     lua_settop(s->l->lua, 0);
@@ -271,8 +284,8 @@ static void knobs_read(Search *s, const KernelFile *f, KernelChoice *c) {
     for (lua_pushnil(L); lua_next(L, -2); lua_pop(L, 1)) {
         if (lua_type(L, -2) != LUA_TSTRING || !lua_isnumber(L, -1) || c->n_knobs == 16)
             fail(FAIL_USER, "kernels/%s: knobs must be at most 16 named numbers", f->file);
-        c->knobs[c->n_knobs++] = (Constant){arena_strdup(s->l->arena, lua_tostring(L, -2)), lua_tonumber(L, -1),
-                                            !lua_isinteger(L, -1)};
+        c->knobs[c->n_knobs++] = (Constant){arena_strdup(s->l->arena, lua_tostring(L, -2)),
+                                            lua_tonumber(L, -1), !lua_isinteger(L, -1)};
     }
     qsort(c->knobs, c->n_knobs, sizeof *c->knobs, knob_compare);
 }
@@ -289,25 +302,31 @@ static const char *limit_broken(Search *s, KernelChoice *c) {
     const Target *t = s->l->target;
     Arena *a = s->l->arena;
     if (c->local > t->max_invocations || c->local > t->max_local[0])
-        return arena_printf(a, "%u invocations, the target allows %u", c->local, t->max_invocations);
+        return arena_printf(a, "%u invocations, the target allows %u", c->local,
+                            t->max_invocations);
     if (c->shared_bytes > t->shared_bytes)
-        return arena_printf(a, "%u bytes of shared memory, the target has %u", c->shared_bytes, t->shared_bytes);
+        return arena_printf(a, "%u bytes of shared memory, the target has %u", c->shared_bytes,
+                            t->shared_bytes);
     for (int i = 0; i < 3; i++)
         if (c->groups[i] == 0 || c->groups[i] > t->max_groups[i])
-            return arena_printf(a, "%u workgroups in dimension %d, the target allows %u", c->groups[i], i, t->max_groups[i]);
+            return arena_printf(a, "%u workgroups in dimension %d, the target allows %u",
+                                c->groups[i], i, t->max_groups[i]);
     if (c->n_bindings > t->max_storage_bindings)
-        return arena_printf(a, "%u storage buffers, the target allows %u", c->n_bindings, t->max_storage_bindings);
+        return arena_printf(a, "%u storage buffers, the target allows %u", c->n_bindings,
+                            t->max_storage_bindings);
     uint32_t want = (uint32_t)knob(c, "SUBGROUP", 0);
     if (!want || (t->subgroup_min == t->subgroup_max && t->subgroup == want)) return NULL;
     if (!t->caps[CAP_SUBGROUP_SIZE_CONTROL] || want < t->subgroup_min || want > t->subgroup_max)
-        return arena_printf(a, "subgroups of %u, the target has %u..%u%s", want, t->subgroup_min, t->subgroup_max,
+        return arena_printf(a, "subgroups of %u, the target has %u..%u%s", want, t->subgroup_min,
+                            t->subgroup_max,
                             t->caps[CAP_SUBGROUP_SIZE_CONTROL] ? "" : " and cannot fix their size");
     c->subgroup = want;
     return NULL;
 }
 
 static void groups_of(Search *s, const KernelFile *f, int knobs, KernelChoice *c) {
-    if (!header_call(s, f, "groups", knobs, 3)) fail(FAIL_USER, "kernels/%s: the header has no groups()", f->file);
+    if (!header_call(s, f, "groups", knobs, 3))
+        fail(FAIL_USER, "kernels/%s: the header has no groups()", f->file);
     for (int i = 0; i < 3; i++) {
         double v = lua_isnil(s->l->lua, i + 1) ? 1 : lua_tonumber(s->l->lua, i + 1);
         c->groups[i] = v < 1 || v > 4e9 ? 0 : (uint32_t)v;
@@ -322,9 +341,11 @@ static double speed_of(Search *s, const KernelFile *f, int knobs) {
     return v;
 }
 
-/* Time from bytes over bandwidth or operations over rate, whichever is larger, and a launch. The headers of kernel and inner loop may
- * state the fraction of either that they reach: speed(t, c, k). Candidates of equal time keep the header's order. */
-static void cost_of(Search *s, const KernelFile *f, const KernelFile *inner, int knobs, uint32_t rank, KernelChoice *c) {
+/* Time from bytes over bandwidth or operations over rate, whichever is larger, and a launch. The
+ * headers of kernel and inner loop may state the fraction of either that they reach: speed(t, c,
+ * k). Candidates of equal time keep the header's order. */
+static void cost_of(Search *s, const KernelFile *f, const KernelFile *inner, int knobs,
+                    uint32_t rank, KernelChoice *c) {
     const Target *t = s->l->target;
     double speed = speed_of(s, f, knobs) * speed_of(s, inner, knobs);
     if (!(speed > 1e-6)) speed = 1e-6;
@@ -336,7 +357,7 @@ static void cost_of(Search *s, const KernelFile *f, const KernelFile *inner, int
     c->us = (c->us + t->dispatch_us) * (1 + 1e-3 * rank);
 }
 
-/* ---- wrapper text -------------------------------------------------------------------------------------------------- */
+/* ---- wrapper text ---------------------------------------------------------------------------- */
 
 static int constant_print(Arena *a, Text *out, const Constant *c) {
     if (c->is_float) {
@@ -350,17 +371,20 @@ static int constant_print(Arena *a, Text *out, const Constant *c) {
 
 static const char *kv_name(KvType t) { return t == KV_F16 ? "f16" : t == KV_F32 ? "f32" : "q8_0"; }
 
-static const char *wrapper_text(Search *s, const KernelFile *f, const KernelFile *inner, const KernelChoice *c) {
+static const char *wrapper_text(Search *s, const KernelFile *f, const KernelFile *inner,
+                                const KernelChoice *c) {
     Arena *a = s->l->arena;
     Text out = {.arena = a};
     text_printf(&out, "#version 450\n");
     for (uint32_t i = 0; i < s->op->n_constants; i++) constant_print(a, &out, &s->op->constants[i]);
     for (uint32_t i = 0; i < c->n_knobs; i++) constant_print(a, &out, &c->knobs[i]);
     for (uint32_t i = 0; i < c->n_roles; i++)
-        text_printf(&out, "#define BIND_%s %u\n#define AT_%s %u\n", c->role[i].name, c->role[i].binding, c->role[i].name, c->role[i].at);
+        text_printf(&out, "#define BIND_%s %u\n#define AT_%s %u\n", c->role[i].name,
+                    c->role[i].binding, c->role[i].name, c->role[i].at);
     for (int i = 0; i < N_CAP; i++) {
         text_printf(&out, "#define HAS_");
-        for (const char *p = capability_names[i]; *p; p++) text_printf(&out, "%c", *p >= 'a' && *p <= 'z' ? *p - 32 : *p);
+        for (const char *p = capability_names[i]; *p; p++)
+            text_printf(&out, "%c", *p >= 'a' && *p <= 'z' ? *p - 32 : *p);
         text_printf(&out, " %d\n", s->l->target->caps[i]);
     }
     if (s->op->format) text_printf(&out, "#include \"formats/%s.h\"\n", s->op->format->name);
@@ -370,8 +394,9 @@ static const char *wrapper_text(Search *s, const KernelFile *f, const KernelFile
     if (codebook) text_printf(&out, "#define main kernel_main\n");
     text_printf(&out, "#include \"%s\"\n", f->file);
     if (codebook)
-        text_printf(&out, "#undef main\nvoid main() {\n    fmt_prepare(gl_LocalInvocationIndex, LOCAL);\n"
-                          "    barrier();\n    kernel_main();\n}\n");
+        text_printf(&out,
+                    "#undef main\nvoid main() {\n    fmt_prepare(gl_LocalInvocationIndex, LOCAL);\n"
+                    "    barrier();\n    kernel_main();\n}\n");
     return out.s;
 }
 
@@ -379,13 +404,15 @@ static const char *label_text(Search *s, const KernelChoice *c) {
     Text out = {.arena = s->l->arena};
     text_printf(&out, "%s%s%s", c->file, c->inner ? "/" : "", c->inner ? c->inner : "");
     if (s->op->format) text_printf(&out, " %s", s->op->format->name);
-    for (uint32_t i = 0; i < c->n_knobs; i++) text_printf(&out, " %s=%g", c->knobs[i].name, c->knobs[i].value);
+    for (uint32_t i = 0; i < c->n_knobs; i++)
+        text_printf(&out, " %s=%g", c->knobs[i].name, c->knobs[i].value);
     return out.s;
 }
 
-/* ---- the search ---------------------------------------------------------------------------------------------------- */
+/* ---- the search ------------------------------------------------------------------------------ */
 
-static void candidate_add(Search *s, const KernelFile *f, const KernelFile *inner, int knobs, uint32_t rank, KernelChoice c) {
+static void candidate_add(Search *s, const KernelFile *f, const KernelFile *inner, int knobs,
+                          uint32_t rank, KernelChoice c) {
     c.file = f->name;
     c.inner = inner ? inner->name + strlen("inner/") : NULL;
     c.local = (uint32_t)knob(&c, "LOCAL", 0);
@@ -404,10 +431,13 @@ static void candidate_add(Search *s, const KernelFile *f, const KernelFile *inne
     s->list[s->n++] = c;
 }
 
-/* Leaves a registry reference to knob set `index` (1-based) of the kernel, merged with the inner loop's own set; LUA_NOREF past the end. */
-static int knobs_at(Search *s, const KernelFile *f, const KernelFile *inner, lua_Integer index, KernelChoice *c) {
+/* Leaves a registry reference to knob set `index` (1-based) of the kernel, merged with the inner
+ * loop's own set; LUA_NOREF past the end. */
+static int knobs_at(Search *s, const KernelFile *f, const KernelFile *inner, lua_Integer index,
+                    KernelChoice *c) {
     lua_State *L = s->l->lua;
-    if (!header_call(s, f, "knobs", LUA_NOREF, 1)) fail(FAIL_USER, "kernels/%s: the header has no knobs()", f->file);
+    if (!header_call(s, f, "knobs", LUA_NOREF, 1))
+        fail(FAIL_USER, "kernels/%s: the header has no knobs()", f->file);
     if (lua_rawgeti(L, -1, index) != LUA_TTABLE) {
         lua_settop(L, 0);
         return LUA_NOREF;
@@ -437,8 +467,10 @@ static void kernel_search(Search *s, const KernelFile *f, const KernelFile *inne
         KernelChoice c = base;
         int knobs = knobs_at(s, f, inner, i, &c);
         if (knobs == LUA_NOREF && i == 1)
-            reject(s, f->name, arena_printf(s->l->arena, "nothing for %u invocations and %u bytes of shared memory",
-                                            s->l->target->max_invocations, s->l->target->shared_bytes));
+            reject(s, f->name,
+                   arena_printf(s->l->arena,
+                                "nothing for %u invocations and %u bytes of shared memory",
+                                s->l->target->max_invocations, s->l->target->shared_bytes));
         if (knobs == LUA_NOREF) return;
         candidate_add(s, f, inner, knobs, (uint32_t)i - 1, c);
         luaL_unref(s->l->lua, LUA_REGISTRYINDEX, knobs);
@@ -448,7 +480,8 @@ static void kernel_search(Search *s, const KernelFile *f, const KernelFile *inne
 static int constants_push(KernelLibrary *l, const KernelOp *op) {
     lua_State *L = l->lua;
     lua_newtable(L);
-    for (uint32_t i = 0; i < op->n_constants; i++) set_number(L, op->constants[i].name, op->constants[i].value);
+    for (uint32_t i = 0; i < op->n_constants; i++)
+        set_number(L, op->constants[i].name, op->constants[i].value);
     set_number(L, "FAST", op->accuracy == ACCURACY_FAST);
     if (op->format) {
         lua_pushstring(L, op->format->name), lua_setfield(L, -2, "FORMAT");
@@ -456,7 +489,8 @@ static int constants_push(KernelLibrary *l, const KernelOp *op) {
     }
     if (op->uses_kv) lua_pushstring(L, kv_name(op->kv)), lua_setfield(L, -2, "KV");
     lua_newtable(L);
-    for (uint32_t i = 0; i < op->n_roles; i++) lua_pushboolean(L, 1), lua_setfield(L, -2, op->roles[i]);
+    for (uint32_t i = 0; i < op->n_roles; i++)
+        lua_pushboolean(L, 1), lua_setfield(L, -2, op->roles[i]);
     lua_setfield(L, -2, "roles");
     return luaL_ref(L, LUA_REGISTRYINDEX);
 }
@@ -467,20 +501,23 @@ static int choice_compare(const void *a, const void *b) {
     return strcmp(x->label, y->label);
 }
 
-uint32_t select_candidates(KernelLibrary *l, const KernelOp *op, KernelChoice **out, const char **why_not) {
+uint32_t select_candidates(KernelLibrary *l, const KernelOp *op, KernelChoice **out,
+                           const char **why_not) {
     Search s = {.l = l, .op = op, .why = {.arena = l->arena}};
     s.constants = constants_push(l, op);
     shared_limit(l, op);
     for (uint32_t i = 0; i < l->n_kernel; i++) {
         const KernelFile *f = &l->kernel[i];
-        bool match = header_get(l, f, "op") == LUA_TSTRING && strcmp(lua_tostring(l->lua, -1), op->op) == 0;
+        bool match = header_get(l, f, "op") == LUA_TSTRING &&
+                     strcmp(lua_tostring(l->lua, -1), op->op) == 0;
         lua_settop(l->lua, 0);
         if (!match) continue;
         bool has_inner = header_get(l, f, "inner") == LUA_TTABLE;
         lua_settop(l->lua, 0);
         if (!has_inner) kernel_search(&s, f, NULL);
         for (uint32_t k = 0; has_inner && k < l->n_inner; k++)
-            if (header_list_has(l, f, "inner", l->inner[k].name + strlen("inner/"))) kernel_search(&s, f, &l->inner[k]);
+            if (header_list_has(l, f, "inner", l->inner[k].name + strlen("inner/")))
+                kernel_search(&s, f, &l->inner[k]);
     }
     luaL_unref(l->lua, LUA_REGISTRYINDEX, s.constants);
     if (s.n > 1) qsort(s.list, s.n, sizeof *s.list, choice_compare);
@@ -498,11 +535,12 @@ const KernelChoice *select_best(KernelLibrary *l, const KernelOp *op) {
     return &list[0];
 }
 
-/* ---- numbers that headers compute ---------------------------------------------------------------------------------- */
+/* ---- numbers that headers compute ------------------------------------------------------------ */
 
 static const KernelFile *kernel_of(KernelLibrary *l, const char *op) {
     for (uint32_t i = 0; i < l->n_kernel; i++) {
-        bool match = header_get(l, &l->kernel[i], "op") == LUA_TSTRING && strcmp(lua_tostring(l->lua, -1), op) == 0;
+        bool match = header_get(l, &l->kernel[i], "op") == LUA_TSTRING &&
+                     strcmp(lua_tostring(l->lua, -1), op) == 0;
         lua_settop(l->lua, 0);
         if (match) return &l->kernel[i];
     }
@@ -527,12 +565,14 @@ uint64_t select_number(KernelLibrary *l, const KernelOp *op, const char *name) {
     return v > 0 ? (uint64_t)v : 0;
 }
 
-uint64_t select_kv_bytes(KernelLibrary *l, KvType kv, uint32_t n_head_kv, uint32_t n_ctx, uint32_t head_dim) {
+uint64_t select_kv_bytes(KernelLibrary *l, KvType kv, uint32_t n_head_kv, uint32_t n_ctx,
+                         uint32_t head_dim) {
     for (uint32_t i = 0; i < l->n_kv; i++) {
         const KernelFile *f = &l->kv[i];
         if (strcmp(f->name + strlen("kv/"), kv_name(kv)) != 0) continue;
         if (header_get(l, f, "bytes") != LUA_TFUNCTION) break;
-        lua_pushinteger(l->lua, n_head_kv), lua_pushinteger(l->lua, n_ctx), lua_pushinteger(l->lua, head_dim);
+        lua_pushinteger(l->lua, n_head_kv), lua_pushinteger(l->lua, n_ctx),
+            lua_pushinteger(l->lua, head_dim);
         if (lua_pcall(l->lua, 3, 1, 0) != LUA_OK) header_fail(l, f);
         double v = lua_tonumber(l->lua, -1);
         lua_settop(l->lua, 0);

@@ -16,7 +16,7 @@
 
 int verbosity = 1;
 
-/* ---- arena ---- */
+/* ---- arena ----------------------------------------------------------------------------------- */
 
 /* Under the address sanitizer every allocation is a chunk of its own, so that overruns are seen. */
 #if defined(__SANITIZE_ADDRESS__)
@@ -55,8 +55,7 @@ static _Atomic long long fault_left = -1;
 
 void arena_fail_after(unsigned n) { atomic_store(&fault_left, (long long)n); }
 
-static bool fault_due(void)
-{
+static bool fault_due(void) {
     long long left = atomic_load(&fault_left);
     if (left < 0) {
         const char *s = getenv("QCC_FAIL_ALLOC");
@@ -68,21 +67,18 @@ static bool fault_due(void)
     return false;
 }
 
-static _Noreturn void out_of_memory(size_t bytes)
-{
+static _Noreturn void out_of_memory(size_t bytes) {
     fail(FAIL_ENVIRONMENT, "out of memory: %zu bytes could not be allocated", bytes);
 }
 
-Arena *arena_create(void)
-{
+Arena *arena_create(void) {
     Arena *a = fault_due() ? NULL : calloc(1, sizeof *a);
     if (!a) out_of_memory(sizeof *a);
     a->next_chunk = CHUNK_FIRST;
     return a;
 }
 
-void arena_destroy(Arena *a)
-{
+void arena_destroy(Arena *a) {
     if (!a) return;
     while (a->defers) { /* a release may still use arena memory, so chunks go last */
         Defer *d = a->defers;
@@ -96,8 +92,7 @@ void arena_destroy(Arena *a)
     free(a);
 }
 
-static uint8_t *chunk_create(Arena *a, size_t bytes)
-{
+static uint8_t *chunk_create(Arena *a, size_t bytes) {
     if (bytes > SIZE_MAX / 2) out_of_memory(bytes);
     Chunk *c = calloc(1, sizeof *c + bytes);
     if (!c) out_of_memory(bytes);
@@ -106,8 +101,7 @@ static uint8_t *chunk_create(Arena *a, size_t bytes)
     return (uint8_t *)(c + 1);
 }
 
-void *arena_alloc(Arena *a, size_t bytes)
-{
+void *arena_alloc(Arena *a, size_t bytes) {
     if (bytes > SIZE_MAX / 2 || fault_due()) out_of_memory(bytes);
     if (ARENA_SEPARATE) return chunk_create(a, bytes);
     bytes = (bytes + (bytes == 0) + ARENA_ALIGN - 1) / ARENA_ALIGN * ARENA_ALIGN;
@@ -123,21 +117,18 @@ void *arena_alloc(Arena *a, size_t bytes)
     return p;
 }
 
-void *arena_alloc_array(Arena *a, size_t n, size_t size)
-{
+void *arena_alloc_array(Arena *a, size_t n, size_t size) {
     if (size && n > SIZE_MAX / 2 / size) out_of_memory(SIZE_MAX);
     return arena_alloc(a, n * size);
 }
 
-void *arena_copy(Arena *a, const void *p, size_t bytes)
-{
+void *arena_copy(Arena *a, const void *p, size_t bytes) {
     void *q = arena_alloc(a, bytes);
     if (bytes) memcpy(q, p, bytes);
     return q;
 }
 
-char *arena_strndup(Arena *a, const char *s, size_t n)
-{
+char *arena_strndup(Arena *a, const char *s, size_t n) {
     if (n == SIZE_MAX) out_of_memory(n);
     char *q = arena_alloc(a, n + 1);
     if (n) memcpy(q, s, n);
@@ -146,8 +137,7 @@ char *arena_strndup(Arena *a, const char *s, size_t n)
 
 char *arena_strdup(Arena *a, const char *s) { return arena_strndup(a, s, strlen(s)); }
 
-char *arena_printf(Arena *a, const char *fmt, ...)
-{
+char *arena_printf(Arena *a, const char *fmt, ...) {
     va_list ap, again;
     va_start(ap, fmt);
     va_copy(again, ap);
@@ -160,8 +150,7 @@ char *arena_printf(Arena *a, const char *fmt, ...)
     return s;
 }
 
-void arena_defer(Arena *a, void (*release)(void *), void *arg)
-{
+void arena_defer(Arena *a, void (*release)(void *), void *arg) {
     Defer *d = ARENA_NEW(a, Defer);
     d->next = a->defers;
     d->release = release;
@@ -169,8 +158,7 @@ void arena_defer(Arena *a, void (*release)(void *), void *arg)
     a->defers = d;
 }
 
-void *arena_grow(Arena *a, void *items, size_t n, size_t *cap, size_t size)
-{
+void *arena_grow(Arena *a, void *items, size_t n, size_t *cap, size_t size) {
     if (n < *cap) return items;
     size_t grown = *cap < 8 ? 16 : *cap * 2;
     if (grown <= n) grown = n + 1;
@@ -180,25 +168,22 @@ void *arena_grow(Arena *a, void *items, size_t n, size_t *cap, size_t size)
     return p;
 }
 
-/* ---- errors ---- */
+/* ---- errors ---------------------------------------------------------------------------------- */
 
 static _Thread_local FailTrap *trap;
 
-void fail_push(FailTrap *t)
-{
+void fail_push(FailTrap *t) {
     t->outer = trap;
     t->message[0] = 0;
     trap = t;
 }
 
-void fail_pop(FailTrap *t)
-{
+void fail_pop(FailTrap *t) {
     ASSERT(trap == t);
     trap = t->outer;
 }
 
-_Noreturn void fail(FailKind kind, const char *fmt, ...)
-{
+_Noreturn void fail(FailKind kind, const char *fmt, ...) {
     char message[sizeof trap->message];
     va_list ap;
     va_start(ap, fmt);
@@ -216,8 +201,7 @@ _Noreturn void fail(FailKind kind, const char *fmt, ...)
     longjmp(t->env, 1);
 }
 
-_Noreturn void fail_bug(const char *file, int line, const char *what)
-{
+_Noreturn void fail_bug(const char *file, int line, const char *what) {
     fflush(stdout);
     fprintf(stderr,
             "qcc: internal error at %s:%d: %s\n"
@@ -227,10 +211,9 @@ _Noreturn void fail_bug(const char *file, int line, const char *what)
     abort();
 }
 
-/* ---- text ---- */
+/* ---- text ------------------------------------------------------------------------------------ */
 
-static void text_reserve(Text *t, size_t more)
-{
+static void text_reserve(Text *t, size_t more) {
     if (more < t->cap - t->n) return; /* one byte stays for the NUL */
     if (more > SIZE_MAX / 4 || t->cap > SIZE_MAX / 4) out_of_memory(more);
     size_t cap = t->cap ? t->cap * 2 : 256;
@@ -241,16 +224,14 @@ static void text_reserve(Text *t, size_t more)
     t->cap = cap;
 }
 
-void text_append(Text *t, const char *s, size_t n)
-{
+void text_append(Text *t, const char *s, size_t n) {
     text_reserve(t, n);
     if (n) memcpy(t->s + t->n, s, n);
     t->n += n;
     t->s[t->n] = 0;
 }
 
-void text_printf(Text *t, const char *fmt, ...)
-{
+void text_printf(Text *t, const char *fmt, ...) {
     va_list ap, again;
     va_start(ap, fmt);
     va_copy(again, ap);
@@ -265,8 +246,7 @@ void text_printf(Text *t, const char *fmt, ...)
 
 /* Length of the valid and harmless UTF-8 character at s, 0 if there is none. Control characters and
  * those that reorder or hide text are not harmless in a terminal. */
-static size_t utf8_harmless(const unsigned char *s, size_t n)
-{
+static size_t utf8_harmless(const unsigned char *s, size_t n) {
     uint32_t c = s[0];
     if (c < 0x80) return c >= 0x20 && c != 0x7f;
     size_t len = c >= 0xf0 ? 4 : c >= 0xe0 ? 3 : 2;
@@ -284,8 +264,7 @@ static size_t utf8_harmless(const unsigned char *s, size_t n)
     return len;
 }
 
-const char *printable(Arena *a, const char *s, size_t n, size_t max)
-{
+const char *printable(Arena *a, const char *s, size_t n, size_t max) {
     size_t shown = n < max ? n : max; /* bytes at most: every character is at least one */
     char *out = arena_alloc_array(a, shown + 2, 4), *o = out;
     size_t i = 0;
@@ -305,8 +284,7 @@ const char *printable(Arena *a, const char *s, size_t n, size_t max)
     return out;
 }
 
-const char *human_bytes(Arena *a, uint64_t n)
-{
+const char *human_bytes(Arena *a, uint64_t n) {
     static const char *const units[] = {"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
     if (n < 1024) return arena_printf(a, "%u B", (unsigned)n);
     double x = (double)n / 1024;
@@ -316,24 +294,20 @@ const char *human_bytes(Arena *a, uint64_t n)
 }
 
 /* As in GNU tools: K, M, G, T and KiB, ... are powers of 1024; KB, MB, ... are powers of 1000. */
-static bool parse_unit(const char *s, double *unit)
-{
+static bool parse_unit(const char *s, double *unit) {
     static const char letters[] = "KMGT";
     *unit = 1;
     if (!*s || !strcmp(s, "B")) return true;
     const char *l = strchr(letters, *s >= 'a' ? *s - 'a' + 'A' : *s);
     if (!l) return false;
     double base = 1024;
-    if (!strcmp(s + 1, "B"))
-        base = 1000;
-    else if (s[1] && strcmp(s + 1, "iB"))
-        return false;
+    if (!strcmp(s + 1, "B")) base = 1000;
+    else if (s[1] && strcmp(s + 1, "iB")) return false;
     for (int i = 0; i <= l - letters; i++) *unit *= base;
     return true;
 }
 
-bool parse_bytes(const char *s, uint64_t *out)
-{
+bool parse_bytes(const char *s, uint64_t *out) {
     double whole = 0, fraction = 0, step = 0.1, unit;
     uint64_t exact = 0;
     if (*s < '0' || *s > '9') return false;
@@ -349,7 +323,7 @@ bool parse_bytes(const char *s, uint64_t *out)
     return true;
 }
 
-/* ---- files ---- */
+/* ---- files ----------------------------------------------------------------------------------- */
 
 typedef struct {
     void *p;
@@ -357,18 +331,14 @@ typedef struct {
     bool mapped;
 } Mapping;
 
-static void mapping_release(void *arg)
-{
+static void mapping_release(void *arg) {
     Mapping *m = arg;
-    if (m->mapped)
-        munmap(m->p, m->n);
-    else
-        free(m->p);
+    if (m->mapped) munmap(m->p, m->n);
+    else free(m->p);
 }
 
 /* Reads to the end; what has been read stays in *m also on failure. Returns errno, or 0. */
-static int read_all(int fd, Mapping *m)
-{
+static int read_all(int fd, Mapping *m) {
     for (size_t cap = 0;;) {
         if (m->n == cap) {
             cap = cap ? cap * 2 : 64 << 10;
@@ -378,24 +348,19 @@ static int read_all(int fd, Mapping *m)
         }
         ssize_t got = read(fd, (char *)m->p + m->n, cap - m->n);
         if (got == 0) return 0;
-        if (got > 0)
-            m->n += (size_t)got;
-        else if (errno != EINTR)
-            return errno;
+        if (got > 0) m->n += (size_t)got;
+        else if (errno != EINTR) return errno;
     }
 }
 
-Bytes file_map(Arena *a, const char *path)
-{
+Bytes file_map(Arena *a, const char *path) {
     Mapping *m = ARENA_NEW(a, Mapping);
     arena_defer(a, mapping_release, m);
     int fd = open(path, O_RDONLY | O_CLOEXEC), error = 0;
     struct stat st;
     if (fd < 0) fail(FAIL_USER, "%s: cannot open: %s", path, strerror(errno));
-    if (fstat(fd, &st))
-        error = errno;
-    else if (S_ISDIR(st.st_mode))
-        error = EISDIR;
+    if (fstat(fd, &st)) error = errno;
+    else if (S_ISDIR(st.st_mode)) error = EISDIR;
     else if (S_ISREG(st.st_mode) && st.st_size > 0 && (uint64_t)st.st_size <= SIZE_MAX / 2) {
         void *p = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
         if (p != MAP_FAILED) *m = (Mapping){p, (size_t)st.st_size, true};
@@ -408,8 +373,7 @@ Bytes file_map(Arena *a, const char *path)
     return (Bytes){m->p, m->n};
 }
 
-static int write_all(int fd, const char *p, size_t n)
-{
+static int write_all(int fd, const char *p, size_t n) {
     while (n) {
         ssize_t put = write(fd, p, n < 1u << 30 ? n : 1u << 30);
         if (put < 0 && errno == EINTR) continue;
@@ -421,8 +385,7 @@ static int write_all(int fd, const char *p, size_t n)
 }
 
 /* Opens, writes and closes. Returns errno, or 0. */
-static int write_file(const char *path, int flags, const void *p, size_t n, unsigned mode)
-{
+static int write_file(const char *path, int flags, const void *p, size_t n, unsigned mode) {
     int fd = open(path, O_WRONLY | O_CLOEXEC | flags, (mode_t)mode);
     if (fd < 0) return errno;
     int error = write_all(fd, p, n);
@@ -432,8 +395,7 @@ static int write_file(const char *path, int flags, const void *p, size_t n, unsi
     return error;
 }
 
-void file_write(const char *path, const void *p, size_t n, unsigned mode)
-{
+void file_write(const char *path, const void *p, size_t n, unsigned mode) {
     static atomic_uint serial;
     struct stat st;
     int error = 0;
@@ -457,8 +419,7 @@ void file_write(const char *path, const void *p, size_t n, unsigned mode)
     if (error) fail(FAIL_ENVIRONMENT, "%s: cannot write: %s", path, strerror(error));
 }
 
-void file_mkdirs(const char *path)
-{
+void file_mkdirs(const char *path) {
     size_t n = strlen(path);
     char *s = malloc(n + 1);
     if (!s) out_of_memory(n + 1);
@@ -479,25 +440,22 @@ void file_mkdirs(const char *path)
     if (error) fail(FAIL_ENVIRONMENT, "%s: cannot create the directory: %s", path, strerror(error));
 }
 
-const char *cache_dir(Arena *a)
-{
+const char *cache_dir(Arena *a) {
     const char *xdg = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
     if (xdg && xdg[0] == '/') return arena_printf(a, "%s/qcc", xdg);
     if (home && home[0] == '/') return arena_printf(a, "%s/.cache/qcc", home);
     return NULL;
 }
 
-/* ---- clock and notes ---- */
+/* ---- clock and notes ------------------------------------------------------------------------- */
 
-double now_s(void)
-{
+double now_s(void) {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
-void note(int level, const char *fmt, ...)
-{
+void note(int level, const char *fmt, ...) {
     if (verbosity < level) return;
     va_list ap;
     va_start(ap, fmt);

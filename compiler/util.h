@@ -1,11 +1,13 @@
 /* util.h - memory, errors and text for the compiler.
  *
- * Memory: an Arena owns everything allocated from it and is freed as a whole. A function that allocates takes the
- * arena first. Arena memory is zeroed. Running out of memory is an environment failure, never a null pointer.
+ * Memory: an Arena owns everything allocated from it and is freed as a whole. A function that
+ * allocates takes the arena first. Arena memory is zeroed. Running out of memory is an environment
+ * failure, never a null pointer.
  *
- * Errors: `fail` never returns. It unwinds to the innermost `fail_catch`; without one it prints the message and exits.
- * Resources that an unwinding must release (files, mappings, temporary files) are registered on the arena with
- * `arena_defer`, and released, last first, when the arena is freed. */
+ * Errors: `fail` never returns. It unwinds to the innermost `fail_catch`; without one it prints the
+ * message and exits. Resources that an unwinding must release (files, mappings, temporary files)
+ * are registered on the arena with `arena_defer`, and released, last first, when the arena is
+ * freed. */
 #ifndef QCC_UTIL_H
 #define QCC_UTIL_H
 #include <setjmp.h>
@@ -29,12 +31,14 @@ char *arena_strndup(Arena *a, const char *s, size_t n);
 char *arena_strdup(Arena *a, const char *s);
 char *arena_printf(Arena *a, const char *fmt, ...) QCC_PRINTF(2, 3);
 void arena_defer(Arena *a, void (*release)(void *), void *arg);
-/* Fault injection for tests: the n-th allocation from now on fails once (0: none). QCC_FAIL_ALLOC=n does it for a process. */
+/* Fault injection for tests: the n-th allocation from now on fails once (0: none). QCC_FAIL_ALLOC=n
+ * does it for a process. */
 void arena_fail_after(unsigned n);
 #define ARENA_NEW(a, T) ((T *)arena_alloc((a), sizeof(T)))
 #define ARENA_ARRAY(a, T, n) ((T *)arena_alloc_array((a), (n), sizeof(T)))
 void *arena_alloc_array(Arena *a, size_t n, size_t size); /* n * size, checked */
-/* Grows a dynamic array that lives on the arena: returns items with room for at least n + 1 elements. */
+/* Grows a dynamic array that lives on the arena: returns items with room for at least n + 1
+ * elements. */
 void *arena_grow(Arena *a, void *items, size_t n, size_t *cap, size_t size);
 
 /* The exit status of the process that fails this way. */
@@ -53,15 +57,23 @@ typedef struct FailTrap {
 } FailTrap;
 void fail_push(FailTrap *t);
 void fail_pop(FailTrap *t);
-/* if (fail_catch(&t)) { ... t.kind, t.message ... } else { ...; fail_pop(&t); }   Catching pops the trap. */
+/* if (fail_catch(&t)) { ... t.kind, t.message ... } else { ...; fail_pop(&t); }   Catching pops the
+ * trap. */
 #define fail_catch(t) (fail_push(t), setjmp((t)->env))
 
 /* Growing text. */
-typedef struct { Arena *arena; char *s; size_t n, cap; } Text;
+typedef struct {
+    Arena *arena;
+    char *s;
+    size_t n, cap;
+} Text;
 void text_printf(Text *t, const char *fmt, ...) QCC_PRINTF(2, 3);
 void text_append(Text *t, const char *s, size_t n);
 
-typedef struct { const uint8_t *p; size_t n; } Bytes;
+typedef struct {
+    const uint8_t *p;
+    size_t n;
+} Bytes;
 /* Maps or reads a whole file; released with the arena. Fails (user) naming the path. */
 Bytes file_map(Arena *a, const char *path);
 /* Writes a whole file beside `path` under a temporary name and renames it: whole or not at all. */

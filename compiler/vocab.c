@@ -8,10 +8,9 @@
 
 enum { TOKENS_MOST = 1 << 24, MERGES_MOST = 1 << 26, TEXT_MOST = 1 << 30, PROBES_MOST = 8192 };
 
-/* ---- symbols ---- */
+/* ---- symbols --------------------------------------------------------------------------------- */
 
-static uint32_t slots_for(uint64_t n)
-{
+static uint32_t slots_for(uint64_t n) {
     uint32_t slots = 16;
     while (slots < n * 2) slots *= 2;
     return slots;
@@ -20,16 +19,14 @@ static uint32_t slots_for(uint64_t n)
 static bool same(GgufString a, GgufString b) { return a.n == b.n && !memcmp(a.s, b.s, a.n); }
 
 /* Chance gives runs of a few hundred; a longer one was built on purpose and would take for ever. */
-static void check_probes(uint32_t probes)
-{
+static void check_probes(uint32_t probes) {
     if (probes > PROBES_MOST)
         fail(FAIL_USER, "the vocabulary has thousands of texts or merges with one hash value; this"
-             " is no vocabulary of a language model");
+                        " is no vocabulary of a language model");
 }
 
 /* The slot of a text: taken by it, or free. */
-static uint32_t *slot_of(uint32_t *slots, uint32_t n_slots, const GgufString *texts, GgufString s)
-{
+static uint32_t *slot_of(uint32_t *slots, uint32_t n_slots, const GgufString *texts, GgufString s) {
     uint32_t i = vocab_hash(s.s, s.n), probes = 0;
     while (slots[i & (n_slots - 1)] && !same(texts[slots[i & (n_slots - 1)] - 1], s)) {
         i++;
@@ -38,24 +35,20 @@ static uint32_t *slot_of(uint32_t *slots, uint32_t n_slots, const GgufString *te
     return &slots[i & (n_slots - 1)];
 }
 
-static uint32_t find_symbol(const Packer *p, GgufString s)
-{
+static uint32_t find_symbol(const Packer *p, GgufString s) {
     return *slot_of(p->slots, p->n_slots, p->texts, s) - 1; /* NONE if the slot is free */
 }
 
-uint32_t vocab_token(const Packer *p, GgufString text)
-{
+uint32_t vocab_token(const Packer *p, GgufString text) {
     uint32_t id = find_symbol(p, text);
     return id < p->h.n_tokens ? id : VOCAB_NONE;
 }
 
-uint32_t vocab_named(const Packer *p, const char *text)
-{
+uint32_t vocab_named(const Packer *p, const char *text) {
     return vocab_token(p, (GgufString){text, strlen(text)});
 }
 
-static uint32_t intern(Packer *p, GgufString s, bool copy)
-{
+static uint32_t intern(Packer *p, GgufString s, bool copy) {
     uint32_t *slot = slot_of(p->slots, p->n_slots, p->texts, s);
     if (*slot) return *slot - 1;
     p->texts = arena_grow(p->a, p->texts, p->h.n_symbols, &p->cap_texts, sizeof *p->texts);
@@ -64,11 +57,10 @@ static uint32_t intern(Packer *p, GgufString s, bool copy)
     return *slot - 1;
 }
 
-/* ---- reading ---- */
+/* ---- reading --------------------------------------------------------------------------------- */
 
 /* An array of `elem` elements (or any number for GGUF_F32); NULL if the key is absent. */
-static const GgufKv *find_array(const Packer *p, const char *key, bool strings)
-{
+static const GgufKv *find_array(const Packer *p, const char *key, bool strings) {
     const GgufKv *kv = gguf_find(p->g, key);
     if (kv && (kv->type != GGUF_ARRAY ||
                (kv->n && (strings ? kv->elem != GGUF_STRING
@@ -79,8 +71,7 @@ static const GgufKv *find_array(const Packer *p, const char *key, bool strings)
 }
 
 /* The same, with one element per token. */
-static const GgufKv *find_per_token(const Packer *p, const char *key)
-{
+static const GgufKv *find_per_token(const Packer *p, const char *key) {
     const GgufKv *kv = find_array(p, key, false);
     if (kv && kv->n != p->h.n_tokens)
         fail(FAIL_USER, "%s: metadata key '%s' has %llu elements; 'tokenizer.ggml.tokens' has %u",
@@ -88,8 +79,7 @@ static const GgufKv *find_per_token(const Packer *p, const char *key)
     return kv;
 }
 
-static void read_model(Packer *p)
-{
+static void read_model(Packer *p) {
     p->model = gguf_string(p->g, VOCAB_KEY("model"), "");
     p->pre = gguf_string(p->g, VOCAB_KEY("pre"), "");
     if (same(p->model, (GgufString){"llama", 5})) p->h.kind = VOCAB_SPM;
@@ -108,8 +98,7 @@ static void read_model(Packer *p)
     if (p->gemma4) p->pre = p->model;
 }
 
-static void read_tokens(Packer *p)
-{
+static void read_tokens(Packer *p) {
     const GgufKv *kv = find_array(p, VOCAB_KEY("tokens"), true),
                  *merges = find_array(p, VOCAB_KEY("merges"), true);
     if (!kv) fail(FAIL_USER, "%s: metadata key 'tokenizer.ggml.tokens' is missing", p->g->path);
@@ -137,8 +126,7 @@ static void read_tokens(Packer *p)
     }
 }
 
-static void read_types(Packer *p)
-{
+static void read_types(Packer *p) {
     const GgufKv *types = find_per_token(p, VOCAB_KEY("token_type")),
                  *scores = find_per_token(p, VOCAB_KEY("scores"));
     p->types = ARENA_ARRAY(p->a, uint8_t, p->h.n_tokens);
@@ -157,11 +145,10 @@ static void read_types(Packer *p)
     }
 }
 
-/* ---- merges ---- */
+/* ---- merges ---------------------------------------------------------------------------------- */
 
 static uint32_t *merge_slot(uint32_t *slots, uint32_t n_slots, const VocabMerge *merges,
-                            uint32_t left, uint32_t right)
-{
+                            uint32_t left, uint32_t right) {
     uint32_t i = vocab_hash_pair(left, right);
     for (uint32_t probes = 0;; i++, check_probes(++probes)) {
         uint32_t rank = slots[i & (n_slots - 1)];
@@ -171,8 +158,7 @@ static uint32_t *merge_slot(uint32_t *slots, uint32_t n_slots, const VocabMerge 
 }
 
 /* "A B", split at the first space behind the first byte; false if there is none. */
-static bool split_merge(GgufString s, GgufString *left, GgufString *right)
-{
+static bool split_merge(GgufString s, GgufString *left, GgufString *right) {
     const char *space = s.n > 1 ? memchr(s.s + 1, ' ', s.n - 1) : NULL;
     if (!space) return false;
     *left = (GgufString){s.s, (size_t)(space - s.s)};
@@ -181,8 +167,7 @@ static bool split_merge(GgufString s, GgufString *left, GgufString *right)
 }
 
 /* Fills merges without duplicates; returns the table of slots. */
-static uint32_t *read_merges(Packer *p, uint32_t *n_slots)
-{
+static uint32_t *read_merges(Packer *p, uint32_t *n_slots) {
     const GgufKv *kv = find_array(p, VOCAB_KEY("merges"), true);
     if (!kv && p->h.kind == VOCAB_BPE)
         fail(FAIL_USER, "%s: metadata key 'tokenizer.ggml.merges' is missing", p->g->path);
@@ -207,23 +192,21 @@ static uint32_t *read_merges(Packer *p, uint32_t *n_slots)
     return slots;
 }
 
-/* ---- flags and special tokens ---- */
+/* ---- flags and special tokens ---------------------------------------------------------------- */
 
-uint32_t vocab_read_id(const Packer *p, const char *key, uint32_t absent)
-{
+uint32_t vocab_read_id(const Packer *p, const char *key, uint32_t absent) {
     uint64_t id = gguf_find(p->g, key) ? gguf_uint(p->g, key, 0) : VOCAB_NONE;
     if (id < p->h.n_tokens) return (uint32_t)id;
     return absent < p->h.n_tokens ? absent : VOCAB_NONE;
 }
 
-static void read_ids(Packer *p, unsigned pre_flags)
-{
+static void read_ids(Packer *p, unsigned pre_flags) {
     bool spm = p->h.kind == VOCAB_SPM;
     uint32_t gpt2_end = p->gemma4 ? VOCAB_NONE : 11;
     p->h.bos = vocab_read_id(p, VOCAB_KEY("bos_token_id"),
-                       spm                      ? 1
-                       : pre_flags & PRE_NO_BOS ? VOCAB_NONE
-                                                : gpt2_end);
+                             spm                      ? 1
+                             : pre_flags & PRE_NO_BOS ? VOCAB_NONE
+                                                      : gpt2_end);
     p->h.eos = vocab_read_id(p, VOCAB_KEY("eos_token_id"), spm ? 2 : gpt2_end);
     p->h.unk = vocab_read_id(p, VOCAB_KEY("unknown_token_id"), spm ? 0 : VOCAB_NONE);
     p->h.pad = vocab_read_id(p, VOCAB_KEY("padding_token_id"), VOCAB_NONE);
@@ -231,8 +214,7 @@ static void read_ids(Packer *p, unsigned pre_flags)
     p->h.eom = vocab_read_id(p, VOCAB_KEY("eom_token_id"), VOCAB_NONE);
 }
 
-static void read_flags(Packer *p, unsigned pre_flags)
-{
+static void read_flags(Packer *p, unsigned pre_flags) {
     bool spm = p->h.kind == VOCAB_SPM;
     uint32_t f = 0;
     if (p->gemma4 || gguf_bool(p->g, VOCAB_KEY("add_bos_token"), spm || (pre_flags & PRE_ADD_BOS)))
@@ -247,30 +229,32 @@ static void read_flags(Packer *p, unsigned pre_flags)
 }
 
 /* The flags and expressions of the pre-tokenizer, none for SPM. */
-static const Pretokenizer *read_pre(Packer *p)
-{
+static const Pretokenizer *read_pre(Packer *p) {
     static const Pretokenizer none = {"", 0, {NULL}};
     if (p->h.kind == VOCAB_SPM) return &none;
     if (p->pre.n == 0) {
-        note(1, "note: %s: metadata key 'tokenizer.ggml.pre' is missing; 'default' is used and may"
-             " differ from the original model", p->g->path);
+        note(1,
+             "note: %s: metadata key 'tokenizer.ggml.pre' is missing; 'default' is used and may"
+             " differ from the original model",
+             p->g->path);
         p->pre = (GgufString){"default", 7};
     }
     const Pretokenizer *pre = pretokenizer_find(p->pre.s, p->pre.n);
     if (!pre)
-        fail(FAIL_USER, "%s: metadata key 'tokenizer.ggml.pre' is '%s'; qcc knows no pre-tokenizer"
-             " of this name", p->g->path, printable(p->a, p->pre.s, p->pre.n, 40));
+        fail(FAIL_USER,
+             "%s: metadata key 'tokenizer.ggml.pre' is '%s'; qcc knows no pre-tokenizer"
+             " of this name",
+             p->g->path, printable(p->a, p->pre.s, p->pre.n, 40));
     return pre;
 }
 
-static void fill_byte_tables(Packer *p)
-{
+static void fill_byte_tables(Packer *p) {
     for (uint32_t b = 0; b < 256; b++) {
         uint32_t c = vocab_byte_char((uint8_t)b);
         char text[8] = {(char)(c < 0x80 ? c : 0xc0 | c >> 6), (char)(0x80 | (c & 0x3f))};
         bool encoded = p->h.kind == VOCAB_BPE && !(p->h.flags & VOCAB_RAW_UTF8);
-        p->byte_symbols[b] =
-            encoded ? intern(p, (GgufString){text, c < 0x80 ? 1 : 2}, true) : VOCAB_NONE;
+        p->byte_symbols[b] = encoded ? intern(p, (GgufString){text, c < 0x80 ? 1 : 2}, true)
+                                     : VOCAB_NONE;
         uint32_t id = encoded ? VOCAB_NONE : vocab_named(p, arena_printf(p->a, "<0x%02X>", b));
         text[0] = (char)b;
         if (id == VOCAB_NONE) id = find_symbol(p, (GgufString){text, 1});
@@ -278,12 +262,11 @@ static void fill_byte_tables(Packer *p)
     }
 }
 
-/* ---- layout ---- */
+/* ---- layout ---------------------------------------------------------------------------------- */
 
 /* Bytes that will become a section. */
 static void add_section(Packer *p, Text *blob, VocabSectionKind kind, const void *data,
-                        uint64_t bytes)
-{
+                        uint64_t bytes) {
     static const char zeros[8];
     if (blob->n + bytes > UINT32_MAX - 64)
         fail(FAIL_USER, "%s: the vocabulary is larger than 4 GiB", p->g->path);
@@ -292,8 +275,7 @@ static void add_section(Packer *p, Text *blob, VocabSectionKind kind, const void
     text_append(blob, zeros, (size_t)(round_up(blob->n, 8) - blob->n));
 }
 
-static void add_texts(Packer *p, Text *blob)
-{
+static void add_texts(Packer *p, Text *blob) {
     uint32_t n = p->h.n_symbols, n_slots = slots_for(n),
              *slots = ARENA_ARRAY(p->a, uint32_t, n_slots);
     uint32_t *offsets = ARENA_ARRAY(p->a, uint32_t, (size_t)n + 1);
@@ -312,15 +294,13 @@ static void add_texts(Packer *p, Text *blob)
     add_section(p, blob, SECTION_TEXT_SLOTS, slots, 4 * (uint64_t)n_slots);
 }
 
-static int by_length(const void *x, const void *y)
-{
+static int by_length(const void *x, const void *y) {
     const Special *a = *(const Special *const *)x, *b = *(const Special *const *)y;
     if (a->text.n != b->text.n) return a->text.n > b->text.n ? -1 : 1;
     return a->id < b->id ? -1 : a->id > b->id;
 }
 
-static void add_special(Packer *p, Text *blob)
-{
+static void add_special(Packer *p, Text *blob) {
     uint32_t n = p->h.n_special, *ids = ARENA_ARRAY(p->a, uint32_t, n),
              *order = ARENA_ARRAY(p->a, uint32_t, n);
     uint32_t *first = ARENA_ARRAY(p->a, uint32_t, 257);
@@ -339,16 +319,14 @@ static void add_special(Packer *p, Text *blob)
     add_section(p, blob, SECTION_SPECIAL_FIRST, first, 4 * 257);
 }
 
-static void add_patterns(Packer *p, Text *blob, const Pretokenizer *pre)
-{
+static void add_patterns(Packer *p, Text *blob, const Pretokenizer *pre) {
     Text text = {.arena = p->a};
     for (int i = 0; pre->exprs[i]; i++)
         text_append(&text, pre->exprs[i], strlen(pre->exprs[i]) + 1);
     add_section(p, blob, SECTION_PATTERNS, text.s, text.n);
 }
 
-static void add_suppressed(Packer *p, Text *blob)
-{
+static void add_suppressed(Packer *p, Text *blob) {
     const GgufKv *kv = find_array(p, VOCAB_KEY("suppress_tokens"), false);
     Text ids = {.arena = p->a};
     for (uint64_t i = 0; kv && i < kv->n; i++) {
@@ -359,13 +337,11 @@ static void add_suppressed(Packer *p, Text *blob)
     add_section(p, blob, SECTION_SUPPRESS, ids.s, ids.n);
 }
 
-static void add_string(Packer *p, Text *blob, VocabSectionKind kind, GgufString s)
-{
+static void add_string(Packer *p, Text *blob, VocabSectionKind kind, GgufString s) {
     add_section(p, blob, kind, s.s, s.n);
 }
 
-Bytes vocab_pack(Arena *a, const Gguf *g)
-{
+Bytes vocab_pack(Arena *a, const Gguf *g) {
     Packer p = {.a = a, .g = g};
     uint32_t n_merge_slots;
     read_model(&p);

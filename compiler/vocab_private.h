@@ -18,8 +18,8 @@ typedef struct {
     bool gemma4;
     GgufString *texts; /* [n_symbols] */
     size_t cap_texts;
-    uint8_t *types; /* [n_tokens] */
-    float *scores; /* [n_tokens] or NULL */
+    uint8_t *types;  /* [n_tokens] */
+    float *scores;   /* [n_tokens] or NULL */
     uint32_t *slots; /* symbol + 1; large enough for every symbol that may come */
     uint32_t n_slots;
     VocabMerge *merges;

@@ -4,24 +4,20 @@
 #include <string.h>
 #include "vocab_private.h"
 
-static void set_type(Packer *p, uint32_t id, uint8_t type)
-{
+static void set_type(Packer *p, uint32_t id, uint8_t type) {
     if (id < p->h.n_tokens) p->types[id] = (uint8_t)((p->types[id] & ~VOCAB_TYPE_MASK) | type);
 }
 
-static void set_eog(Packer *p, uint32_t id)
-{
+static void set_eog(Packer *p, uint32_t id) {
     if (id < p->h.n_tokens) p->types[id] |= VOCAB_EOG;
 }
 
-static bool is_eog(const Packer *p, uint32_t id)
-{
+static bool is_eog(const Packer *p, uint32_t id) {
     return id < p->h.n_tokens && (p->types[id] & VOCAB_EOG);
 }
 
 /* The first token of a NULL-ended list of names that exists. */
-static uint32_t first_named(const Packer *p, const char *const *names)
-{
+static uint32_t first_named(const Packer *p, const char *const *names) {
     for (; *names; names++)
         if (vocab_named(p, *names) != VOCAB_NONE) return vocab_named(p, *names);
     return VOCAB_NONE;
@@ -32,8 +28,7 @@ static uint32_t first_named(const Packer *p, const char *const *names)
     "end\xe2\x96\x81of\xe2\x96\x81sentence\xef\xbd\x9c>"
 
 /* Fill-in-the-middle tokens that separate files: by key, or by name. */
-static void mark_fim(Packer *p)
-{
+static void mark_fim(Packer *p) {
     static const char *const pad[] = {"<|fim_pad|>", "<fim-pad>", "<fim_pad>",
                                       "<PAD>",       "[PAD]",     NULL};
     static const char *const rep[] = {"<|fim_repo|>", "<|repo_name|>", "<fim-repo>",
@@ -56,8 +51,7 @@ static void mark_fim(Packer *p)
 }
 
 /* Names that end a generation in every model that has them. */
-static void mark_eog_names(Packer *p)
-{
+static void mark_eog_names(Packer *p) {
     static const char *const names[] = {"<|eot_id|>",
                                         "<|im_end|>",
                                         "<|end|>",
@@ -87,8 +81,7 @@ static void mark_eog_names(Packer *p)
     }
 }
 
-static void clear_eog(Packer *p, const char *name, uint8_t type)
-{
+static void clear_eog(Packer *p, const char *name, uint8_t type) {
     uint32_t id = vocab_named(p, name);
     if (id == VOCAB_NONE) return;
     p->types[id] &= (uint8_t)~VOCAB_EOG;
@@ -96,8 +89,7 @@ static void clear_eog(Packer *p, const char *name, uint8_t type)
 }
 
 /* Models in which a name of the list above does not end a generation. */
-static void mark_exceptions(Packer *p)
-{
+static void mark_exceptions(Packer *p) {
     bool call = is_eog(p, vocab_named(p, "<|call|>")) || is_eog(p, vocab_named(p, "<|calls|>"));
     bool other = is_eog(p, vocab_named(p, "<|return|>")) || is_eog(p, vocab_named(p, "<|flush|>"));
     if (is_eog(p, vocab_named(p, "<|end|>")) && call && other) clear_eog(p, "<|end|>", VOCAB_USER);
@@ -108,8 +100,7 @@ static void mark_exceptions(Packer *p)
         set_type(p, vocab_named(p, shown[i]), VOCAB_USER);
 }
 
-static void mark_eog(Packer *p)
-{
+static void mark_eog(Packer *p) {
     static const char *const eot[] = {
         "<|eot_id|>",         "<|im_end|>", "<|end|>", "<end_of_turn>", "<|endoftext|>",
         "<|end_of_text|>",    "<EOT>",      "_<EOT>",  "[EOT]",         END_OF_SENTENCE,
@@ -125,8 +116,7 @@ static void mark_eog(Packer *p)
 }
 
 /* Control tokens that are place holders are not searched for in text. */
-static void mark_unused(Packer *p)
-{
+static void mark_unused(Packer *p) {
     for (uint32_t i = 0; i < p->h.n_tokens; i++) {
         if ((p->types[i] & VOCAB_TYPE_MASK) != VOCAB_CONTROL) continue;
         GgufString s = p->texts[i];
@@ -135,8 +125,7 @@ static void mark_unused(Packer *p)
     }
 }
 
-static int by_text(const void *x, const void *y)
-{
+static int by_text(const void *x, const void *y) {
     const Special *a = x, *b = y;
     size_t n = a->text.n < b->text.n ? a->text.n : b->text.n;
     int order = memcmp(a->text.s, b->text.s, n);
@@ -145,8 +134,7 @@ static int by_text(const void *x, const void *y)
     return a->id < b->id ? -1 : a->id > b->id;
 }
 
-static void collect_special(Packer *p)
-{
+static void collect_special(Packer *p) {
     p->special = ARENA_ARRAY(p->a, Special, p->h.n_tokens);
     for (uint32_t i = 0; i < p->h.n_tokens; i++) {
         uint8_t type = p->types[i] & VOCAB_TYPE_MASK;
@@ -158,8 +146,7 @@ static void collect_special(Packer *p)
 }
 
 /* Phi-3 drops white space behind its special tokens. */
-static void mark_strip(Packer *p)
-{
+static void mark_strip(Packer *p) {
     GgufString name = gguf_string(p->g, "general.name", "");
     bool phi3 = false;
     for (size_t i = 0; i + 4 <= name.n; i++) {
@@ -176,8 +163,7 @@ static void mark_strip(Packer *p)
     }
 }
 
-void vocab_mark_special(Packer *p)
-{
+void vocab_mark_special(Packer *p) {
     mark_eog(p);
     mark_unused(p);
     collect_special(p);

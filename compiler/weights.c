@@ -26,10 +26,10 @@ const uint8_t *weights_row(const GgufTensor *t, uint64_t row, void *scratch) {
     return blocks;
 }
 
-/* ---- rules ---- */
+/* ---- rules ----------------------------------------------------------------------------------- */
 
 typedef struct {
-    const char *pattern; /* NULL: every matrix */
+    const char *pattern;  /* NULL: every matrix */
     const Format *format; /* NULL: as in the file */
     uint32_t n_fit;
 } Rule;
@@ -48,7 +48,8 @@ static Rule rule_read(Arena *a, char *word) {
     if (strcmp(name, "keep") == 0) return r;
     r.format = format_by_name(name);
     if (!r.format || !r.format->quantize)
-        fail(FAIL_USAGE, "--weights: cannot make the format '%s'; there are %s, and keep", name, own_formats(a));
+        fail(FAIL_USAGE, "--weights: cannot make the format '%s'; there are %s, and keep", name,
+             own_formats(a));
     return r;
 }
 
@@ -61,7 +62,10 @@ static Rule *rules_read(Arena *a, const char *rules, size_t *n) {
         rule = arena_grow(a, rule, *n, &cap, sizeof *rule);
         rule[(*n)++] = rule_read(a, w);
     }
-    if (*n == 0) fail(FAIL_USAGE, "--weights takes FORMAT or PATTERN=FORMAT, separated by commas; formats are %s", own_formats(a));
+    if (*n == 0)
+        fail(FAIL_USAGE,
+             "--weights takes FORMAT or PATTERN=FORMAT, separated by commas; formats are %s",
+             own_formats(a));
     return rule;
 }
 
@@ -102,8 +106,15 @@ void weights_choose(Arena *a, Gguf *g, const char *rules) {
     }
     for (size_t i = 0; i < n; i++)
         if (rule[i].n_fit == 0)
-            fail(FAIL_USAGE, "--weights: '%s' fits no matrix of %s; qcc inspect lists them", rule[i].pattern ? rule[i].pattern : "*", g->path);
-    if (n_quantized) note(1, "--weights: %zu matrices are quantized in the file already and stay as they are", n_quantized);
-    if (n_ragged) note(1, "--weights: %zu matrices stay as they are: their rows are no multiple of the format's block", n_ragged);
+            fail(FAIL_USAGE, "--weights: '%s' fits no matrix of %s; qcc inspect lists them",
+                 rule[i].pattern ? rule[i].pattern : "*", g->path);
+    if (n_quantized)
+        note(1, "--weights: %zu matrices are quantized in the file already and stay as they are",
+             n_quantized);
+    if (n_ragged)
+        note(1,
+             "--weights: %zu matrices stay as they are: their rows are no multiple of the format's "
+             "block",
+             n_ragged);
     g->tensors = tensors;
 }

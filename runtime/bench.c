@@ -48,10 +48,8 @@ static void print_json_text(const char *s) {
     (void)putchar('"');
     for (; *s; s++) {
         if (*s == '"' || *s == '\\') (void)putchar('\\');
-        if ((unsigned char)*s < 32)
-            (void)printf("\\u%04x", (unsigned)*s);
-        else
-            (void)putchar(*s);
+        if ((unsigned char)*s < 32) (void)printf("\\u%04x", (unsigned)*s);
+        else (void)putchar(*s);
     }
     (void)putchar('"');
 }
@@ -124,14 +122,15 @@ static bool bench_profile(App *a, const uint32_t *ids, uint32_t n, uint32_t firs
     Session *s = &a->session;
     const PlanSequence *q = session_sequence(s, n);
     if (!q)
-        return error_user("bench --profile -p %u: this program processes at most %u tokens at once", n,
-                          bench_chunk(a->plan));
+        return error_user("bench --profile -p %u: this program processes at most %u tokens at once",
+                          n, bench_chunk(a->plan));
     uint32_t index = (uint32_t)(q - a->plan->sequences);
     Profile *p = &s->record.sequences[index].profile;
     if (!record_profile(&s->record, &s->device, index)) return false;
     if (first && bench_once(s, ids, first, 0, 1) < 0) return false;
     for (uint64_t i = 0; i <= a->options->repetitions; i++) {
-        if (bench_once(s, ids + first, n, first, 1) < 0 || !profile_add(p, &s->device)) return false;
+        if (bench_once(s, ids + first, n, first, 1) < 0 || !profile_add(p, &s->device))
+            return false;
         if (i == 0) profile_clear(p);
     }
     return profile_print(p, a->plan, q);

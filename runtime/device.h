@@ -26,8 +26,8 @@ typedef struct Device {
     VkQueue queue;
     uint32_t family;
     uint32_t timestamp_bits; /* of the queue, 0: none */
-    uint32_t index;    /* of the device, as --device counts */
-    bool size_control; /* pipelines can require a subgroup size */
+    uint32_t index;          /* of the device, as --device counts */
+    bool size_control;       /* pipelines can require a subgroup size */
     bool full_subgroups;
     bool validate;
 } Device;
@@ -47,8 +47,8 @@ bool device_init(Device *d, const Plan *p, int index);
 void device_finish(
     Device *d); /* reports validation messages as a failure; accepts half-built devices */
 
-/* Allocates, binds and maps. `name` is for messages. A zone that fails is left empty or half-built.
- */
+/* Allocates, binds and maps. `name` is for messages. A zone that fails is left empty or
+ * half-built. */
 bool zone_init(Zone *z, const Device *d, const char *name, ZoneKind kind, uint64_t bytes);
 void zone_finish(Zone *z, const Device *d);
 

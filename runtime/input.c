@@ -98,8 +98,7 @@ uint32_t *input_encode(App *a, const char *text, uint64_t bytes, unsigned flags,
     if (ids) r = token_encode(a->tokenizer, text, (size_t)bytes, flags, ids, (size_t)r);
     if (r == TOKEN_ERROR_MEMORY)
         (void)error_environment("out of memory: tokenizing %llu bytes", (unsigned long long)bytes);
-    else if (r < 0)
-        (void)error_user("cannot tokenize the text: %s", token_error(r));
+    else if (r < 0) (void)error_user("cannot tokenize the text: %s", token_error(r));
     if (r < 0) return free(ids), NULL;
     *n = (uint32_t)r;
     return ids;

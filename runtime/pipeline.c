@@ -31,12 +31,9 @@ static CacheHeader cache_header(const Device *d, const Plan *p) {
 static bool cache_path(char path[1024], const Device *d, const Plan *p, bool make) {
     const char *xdg = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
     char base[700];
-    if (xdg && *xdg == '/')
-        (void)snprintf(base, sizeof base, "%s", xdg);
-    else if (home && *home == '/')
-        (void)snprintf(base, sizeof base, "%s/.cache", home);
-    else
-        return false;
+    if (xdg && *xdg == '/') (void)snprintf(base, sizeof base, "%s", xdg);
+    else if (home && *home == '/') (void)snprintf(base, sizeof base, "%s/.cache", home);
+    else return false;
     if (strlen(base) + 1 >= sizeof base) return false;
     if (make) (void)mkdir(base, 0700);
     (void)snprintf(path, 1024, "%s/qcc", base);
@@ -111,10 +108,10 @@ static bool layout_create(Pipelines *s, const Device *d, uint32_t n) {
                                               .descriptorType = VK_DESCRIPTOR_TYPE_STORAGE_BUFFER,
                                               .descriptorCount = 1,
                                               .stageFlags = VK_SHADER_STAGE_COMPUTE_BIT};
-    VkDescriptorSetLayoutCreateInfo set = {
-        .sType = VK_STRUCTURE_TYPE_DESCRIPTOR_SET_LAYOUT_CREATE_INFO,
-        .bindingCount = n,
-        .pBindings = b};
+    VkDescriptorSetLayoutCreateInfo set = {.sType =
+                                               VK_STRUCTURE_TYPE_DESCRIPTOR_SET_LAYOUT_CREATE_INFO,
+                                           .bindingCount = n,
+                                           .pBindings = b};
     VkPipelineLayoutCreateInfo info = {.sType = VK_STRUCTURE_TYPE_PIPELINE_LAYOUT_CREATE_INFO,
                                        .setLayoutCount = 1,
                                        .pSetLayouts = &s->sets[n]};

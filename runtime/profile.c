@@ -60,8 +60,7 @@ static void name_general(const char *name, char *out, size_t size) {
         out[at++] = number ? '*' : *s;
         if (number)
             while (isdigit((unsigned char)*s)) s++;
-        else
-            s++;
+        else s++;
     }
     out[at] = 0;
 }

@@ -25,7 +25,8 @@ typedef struct {
 bool record_init(Record *r, const Device *d, const Plan *p, const Pipelines *s, const Zone *zones);
 /* Builds the kernels of a sequence and records it, at its first use. */
 bool record_sequence(Record *r, Pipelines *s, const Zone *zones, uint32_t sequence);
-/* Before a sequence's first use: its command buffers write timestamps, and one run must end before the next starts. */
+/* Before a sequence's first use: its command buffers write timestamps, and one run must end before
+ * the next starts. */
 bool record_profile(Record *r, const Device *d, uint32_t sequence);
 void record_finish(Record *r, const Device *d); /* accepts half-built */
 

@@ -35,12 +35,13 @@ typedef struct {
 bool session_init(Session *s, const Plan *p, const Payload *l, int index);
 void session_finish(Session *s); /* accepts half-built */
 
-/* ids stand at positions first .. first + n - 1; n > 0, first + n <= n_ctx. sampling NULL: greedy.
- */
+/* ids stand at positions first .. first + n - 1; n > 0, first + n <= n_ctx. sampling NULL:
+ * greedy. */
 bool session_start(Session *s, const uint32_t *ids, uint32_t n, uint32_t first,
                    const Sampling *sampling);
 
-/* The sequence that processes `rows` started tokens and samples the next; NULL if no single one does. */
+/* The sequence that processes `rows` started tokens and samples the next; NULL if no single one
+ * does. */
 const PlanSequence *session_sequence(const Session *s, uint32_t rows);
 
 /* Processes the started tokens, then samples up to `most` ids, several submissions in flight.

@@ -4,8 +4,7 @@
 #include <string.h>
 #include "token_parts.h"
 
-const char *token_error(int32_t code)
-{
+const char *token_error(int32_t code) {
     switch (code) {
     case TOKEN_ERROR_VOCAB: return "the vocabulary is damaged or of another version";
     case TOKEN_ERROR_MEMORY: return "out of memory";
@@ -14,17 +13,15 @@ const char *token_error(int32_t code)
     }
 }
 
-/* ---- the blob ---- */
+/* ---- the blob -------------------------------------------------------------------------------- */
 
-const void *vocab_section(const Tokenizer *t, VocabSectionKind kind)
-{
+const void *vocab_section(const Tokenizer *t, VocabSectionKind kind) {
     return t->blob + t->header->section[kind].offset;
 }
 
-/* Sections lie inside the blob and have the sizes that the counts demand; slots are a power of two.
- */
-static bool sections_ok(const VocabHeader *h, size_t n)
-{
+/* Sections lie inside the blob and have the sizes that the counts demand; slots are a power of
+ * two. */
+static bool sections_ok(const VocabHeader *h, size_t n) {
     const uint64_t want[N_SECTIONS] = {
         [SECTION_OFFSETS] = 4 * ((uint64_t)h->n_symbols + 1),
         [SECTION_TYPES] = h->n_tokens,
@@ -47,8 +44,7 @@ static bool sections_ok(const VocabHeader *h, size_t n)
            !(h->section[SECTION_SUPPRESS].bytes % 4);
 }
 
-int32_t token_open(const void *blob, size_t n, Tokenizer *t)
-{
+int32_t token_open(const void *blob, size_t n, Tokenizer *t) {
     const VocabHeader *h = blob;
     memset(t, 0, sizeof *t);
     if (n < sizeof *h || (uintptr_t)blob % 8 || memcmp(h->magic, VOCAB_MAGIC, 8) || h->bytes != n ||
@@ -64,8 +60,7 @@ int32_t token_open(const void *blob, size_t n, Tokenizer *t)
                : TOKEN_ERROR_VOCAB;
 }
 
-TokenText vocab_text(const Tokenizer *t, uint32_t symbol)
-{
+TokenText vocab_text(const Tokenizer *t, uint32_t symbol) {
     const VocabHeader *h = t->header;
     if (symbol >= h->n_symbols) return (TokenText){"", 0};
     const uint32_t *offsets = vocab_words(t, SECTION_OFFSETS);
@@ -74,8 +69,7 @@ TokenText vocab_text(const Tokenizer *t, uint32_t symbol)
     return (TokenText){(const char *)vocab_section(t, SECTION_TEXT) + begin, end - begin};
 }
 
-uint32_t vocab_find(const Tokenizer *t, const char *text, size_t n)
-{
+uint32_t vocab_find(const Tokenizer *t, const char *text, size_t n) {
     if (n > t->header->max_text) return VOCAB_NONE;
     const uint32_t *slots = vocab_words(t, SECTION_TEXT_SLOTS);
     uint32_t n_slots = t->header->section[SECTION_TEXT_SLOTS].bytes / 4, mask = n_slots - 1;
@@ -89,32 +83,27 @@ uint32_t vocab_find(const Tokenizer *t, const char *text, size_t n)
     return VOCAB_NONE;
 }
 
-static uint8_t token_type(const Tokenizer *t, uint32_t id)
-{
+static uint8_t token_type(const Tokenizer *t, uint32_t id) {
     return id < t->header->n_tokens ? ((const uint8_t *)vocab_section(t, SECTION_TYPES))[id]
                                     : VOCAB_UNUSED;
 }
 
-TokenText token_text(const Tokenizer *t, uint32_t id)
-{
+TokenText token_text(const Tokenizer *t, uint32_t id) {
     return id < t->header->n_tokens ? vocab_text(t, id) : (TokenText){"", 0};
 }
 
-uint32_t token_find(const Tokenizer *t, const char *text, size_t n)
-{
+uint32_t token_find(const Tokenizer *t, const char *text, size_t n) {
     uint32_t id = vocab_find(t, text, n);
     return id < t->header->n_tokens ? id : TOKEN_NONE;
 }
 
 bool token_is_eog(const Tokenizer *t, uint32_t id) { return token_type(t, id) & VOCAB_EOG; }
 
-bool token_is_control(const Tokenizer *t, uint32_t id)
-{
+bool token_is_control(const Tokenizer *t, uint32_t id) {
     return (token_type(t, id) & VOCAB_TYPE_MASK) == VOCAB_CONTROL;
 }
 
-static TokenText section_text(const Tokenizer *t, VocabSectionKind kind)
-{
+static TokenText section_text(const Tokenizer *t, VocabSectionKind kind) {
     return (TokenText){vocab_section(t, kind), t->header->section[kind].bytes};
 }
 
@@ -122,16 +111,14 @@ TokenText token_model_name(const Tokenizer *t) { return section_text(t, SECTION_
 TokenText token_pre_name(const Tokenizer *t) { return section_text(t, SECTION_PRE_NAME); }
 TokenText token_chat_template(const Tokenizer *t) { return section_text(t, SECTION_TEMPLATE); }
 
-const uint32_t *token_suppressed(const Tokenizer *t, size_t *n)
-{
+const uint32_t *token_suppressed(const Tokenizer *t, size_t *n) {
     *n = t->header->section[SECTION_SUPPRESS].bytes / 4;
     return vocab_words(t, SECTION_SUPPRESS);
 }
 
-/* ---- working memory ---- */
+/* ---- working memory -------------------------------------------------------------------------- */
 
-void *work_reserve(WorkArray *a, size_t bytes)
-{
+void *work_reserve(WorkArray *a, size_t bytes) {
     if (bytes <= a->bytes) return a->p;
     size_t grown = bytes < a->bytes * 2 ? a->bytes * 2 : bytes < 256 ? 256 : bytes;
     void *p = realloc(a->p, grown);
@@ -141,14 +128,12 @@ void *work_reserve(WorkArray *a, size_t bytes)
     return p;
 }
 
-void work_finish(TokenWork *w)
-{
+void work_finish(TokenWork *w) {
     WorkArray *arrays[] = {&w->text, &w->cps, &w->classes, &w->cuts, &w->nodes, &w->heap};
     for (size_t i = 0; i < sizeof arrays / sizeof arrays[0]; i++) free(arrays[i]->p);
 }
 
-bool heap_push(TokenWork *w, TokenPair pair)
-{
+bool heap_push(TokenWork *w, TokenPair pair) {
     TokenPair *heap = work_reserve(&w->heap, (w->n_heap + 1) * sizeof *heap);
     if (!heap) return false;
     size_t i = w->n_heap++;
@@ -157,8 +142,7 @@ bool heap_push(TokenWork *w, TokenPair pair)
     return true;
 }
 
-TokenPair heap_pop(TokenWork *w)
-{
+TokenPair heap_pop(TokenWork *w) {
     TokenPair *heap = w->heap.p, top = heap[0], last = heap[--w->n_heap];
     size_t i = 0;
     for (size_t child; (child = 2 * i + 1) < w->n_heap; i = child) {
@@ -170,7 +154,7 @@ TokenPair heap_pop(TokenWork *w)
     return top;
 }
 
-/* ---- special tokens in raw text ---- */
+/* ---- special tokens in raw text -------------------------------------------------------------- */
 
 /* What a byte of the text belongs to. */
 enum {
@@ -181,8 +165,7 @@ enum {
 };
 
 /* First index in [lo, hi) whose text has a byte >= c at place k. */
-static uint32_t lower_bound(const Tokenizer *t, uint32_t lo, uint32_t hi, size_t k, unsigned c)
-{
+static uint32_t lower_bound(const Tokenizer *t, uint32_t lo, uint32_t hi, size_t k, unsigned c) {
     const uint32_t *special = vocab_words(t, SECTION_SPECIAL);
     while (lo < hi) {
         uint32_t mid = lo + (hi - lo) / 2;
@@ -194,8 +177,7 @@ static uint32_t lower_bound(const Tokenizer *t, uint32_t lo, uint32_t hi, size_t
 }
 
 /* Marks in seen[] the special tokens that begin at text[0]. */
-static void see_at(const Tokenizer *t, const char *text, size_t n, uint8_t *seen)
-{
+static void see_at(const Tokenizer *t, const char *text, size_t n, uint8_t *seen) {
     const uint32_t *special = vocab_words(t, SECTION_SPECIAL),
                    *first = vocab_words(t, SECTION_SPECIAL_FIRST);
     uint32_t lo = first[(uint8_t)text[0]], hi = first[(uint8_t)text[0] + 1];
@@ -214,8 +196,7 @@ static void see_at(const Tokenizer *t, const char *text, size_t n, uint8_t *seen
 static bool is_blank(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
 
 /* Marks the occurrences of a special token in what is still raw, from the left. */
-static void claim(const Tokenizer *t, uint32_t id, const char *text, size_t n, uint8_t *map)
-{
+static void claim(const Tokenizer *t, uint32_t id, const char *text, size_t n, uint8_t *map) {
     TokenText s = vocab_text(t, id);
     uint8_t type = token_type(t, id);
     for (size_t pos = 0; s.n && s.n <= n - pos;) {
@@ -243,8 +224,7 @@ static void claim(const Tokenizer *t, uint32_t id, const char *text, size_t n, u
 /* Fills map[n]. Longest tokens first, whatever their place; user-defined tokens always, the others
  * when asked for. */
 static bool find_special(const Tokenizer *t, const char *text, size_t n, unsigned flags,
-                         uint8_t *map)
-{
+                         uint8_t *map) {
     uint32_t n_special = t->header->n_special;
     const uint32_t *special = vocab_words(t, SECTION_SPECIAL),
                    *order = vocab_words(t, SECTION_SPECIAL_ORDER);
@@ -261,11 +241,10 @@ static bool find_special(const Tokenizer *t, const char *text, size_t n, unsigne
     return true;
 }
 
-/* ---- encoding ---- */
+/* ---- encoding -------------------------------------------------------------------------------- */
 
 static int32_t encode_fragments(const Tokenizer *t, TokenWork *w, const char *text, size_t n,
-                                const uint8_t *map, TokenIds *out)
-{
+                                const uint8_t *map, TokenIds *out) {
     bool spm = t->header->kind == VOCAB_SPM, prefix = t->header->flags & VOCAB_SPACE_PREFIX,
          after_special = true;
     int32_t r = TOKEN_OK;
@@ -284,8 +263,7 @@ static int32_t encode_fragments(const Tokenizer *t, TokenWork *w, const char *te
 }
 
 int32_t token_encode(const Tokenizer *t, const char *text, size_t n, unsigned flags, uint32_t *out,
-                     size_t cap)
-{
+                     size_t cap) {
     const VocabHeader *h = t->header;
     TokenIds ids = {out, cap, 0};
     TokenWork work = {0};

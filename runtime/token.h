@@ -37,10 +37,10 @@ typedef struct {
 } RegexOp;
 typedef struct {
     uint64_t ascii[2]; /* decided for code points below 128 */
-    uint8_t classes; /* union of UNICODE_* */
+    uint8_t classes;   /* union of UNICODE_* */
     bool negate;
     uint16_t first, n; /* ranges */
-    uint16_t also; /* index of a class that must match too, or REGEX_NO_CLASS */
+    uint16_t also;     /* index of a class that must match too, or REGEX_NO_CLASS */
 } RegexClass;
 typedef struct {
     uint32_t first, last;
@@ -64,7 +64,7 @@ int32_t token_open(const void *blob, size_t n, Tokenizer *t);
 
 /* Encoding flags. */
 enum {
-    TOKEN_ADD_SPECIAL = 1, /* begin with BOS and end with EOS where the vocabulary says so */
+    TOKEN_ADD_SPECIAL = 1,  /* begin with BOS and end with EOS where the vocabulary says so */
     TOKEN_PARSE_SPECIAL = 2 /* find control tokens in the text; never for text of untrusted users */
 };
 int32_t token_encode(const Tokenizer *t, const char *text, size_t n, unsigned flags, uint32_t *out,
@@ -98,7 +98,7 @@ typedef struct {
 TokenText token_text(const Tokenizer *t, uint32_t id);
 TokenText token_model_name(const Tokenizer *t); /* "llama", "gpt2", "gemma4" */
 TokenText token_pre_name(const Tokenizer *t);
-TokenText token_chat_template(const Tokenizer *t); /* empty if the model has none */
+TokenText token_chat_template(const Tokenizer *t);               /* empty if the model has none */
 const uint32_t *token_suppressed(const Tokenizer *t, size_t *n); /* never to be sampled */
 
 /* Streaming: how many of the last bytes of s[0..n) are the beginning of an unfinished UTF-8

@@ -9,8 +9,7 @@
 enum { BLOCK = 0x2581 }; /* stands for a space where spaces are escaped */
 
 /* Rank of the merge of two symbols, or NONE. */
-static uint32_t find_merge(const Tokenizer *t, uint32_t left, uint32_t right)
-{
+static uint32_t find_merge(const Tokenizer *t, uint32_t left, uint32_t right) {
     const VocabHeader *h = t->header;
     const uint32_t *slots = vocab_words(t, SECTION_MERGE_SLOTS);
     const VocabMerge *merges = vocab_section(t, SECTION_MERGES);
@@ -24,8 +23,7 @@ static uint32_t find_merge(const Tokenizer *t, uint32_t left, uint32_t right)
     return VOCAB_NONE;
 }
 
-static bool push_pair(const Tokenizer *t, TokenWork *w, int32_t left, int32_t right)
-{
+static bool push_pair(const Tokenizer *t, TokenWork *w, int32_t left, int32_t right) {
     const TokenNode *nodes = w->nodes.p;
     if (left < 0 || right < 0) return true;
     uint32_t rank = find_merge(t, nodes[left].id, nodes[right].id);
@@ -33,8 +31,7 @@ static bool push_pair(const Tokenizer *t, TokenWork *w, int32_t left, int32_t ri
     return heap_push(w, (TokenPair){(uint64_t)rank << 32 | (uint32_t)left, (uint32_t)right, 0});
 }
 
-static bool merge_nodes(const Tokenizer *t, TokenWork *w, int32_t count)
-{
+static bool merge_nodes(const Tokenizer *t, TokenWork *w, int32_t count) {
     const VocabMerge *merges = vocab_section(t, SECTION_MERGES);
     TokenNode *nodes = w->nodes.p;
     w->n_heap = 0;
@@ -57,8 +54,7 @@ static bool merge_nodes(const Tokenizer *t, TokenWork *w, int32_t count)
     return true;
 }
 
-static void push_bytes(const Tokenizer *t, const char *s, size_t n, TokenIds *out)
-{
+static void push_bytes(const Tokenizer *t, const char *s, size_t n, TokenIds *out) {
     for (size_t i = 0; i < n; i++) {
         uint32_t id = vocab_words(t, SECTION_BYTE_TOKENS)[(uint8_t)s[i]];
         if (id < t->header->n_tokens) ids_push(out, id);
@@ -66,8 +62,8 @@ static void push_bytes(const Tokenizer *t, const char *s, size_t n, TokenIds *ou
 }
 
 /* A symbol that is no token is given byte by byte, and dropped where a byte has no token. */
-static void push_node(const Tokenizer *t, const TokenNode *node, const uint32_t *cps, TokenIds *out)
-{
+static void push_node(const Tokenizer *t, const TokenNode *node, const uint32_t *cps,
+                      TokenIds *out) {
     char utf8[4];
     if (node->id < t->header->n_tokens) {
         ids_push(out, node->id);
@@ -80,8 +76,7 @@ static void push_node(const Tokenizer *t, const TokenNode *node, const uint32_t 
 }
 
 /* The text of a piece as the vocabulary writes it; 0 if it is longer than every token. */
-static size_t piece_text(const Tokenizer *t, TokenWork *w, const uint32_t *cps, size_t n)
-{
+static size_t piece_text(const Tokenizer *t, TokenWork *w, const uint32_t *cps, size_t n) {
     size_t max = t->header->max_text, out = 0;
     char utf8[4], *p = work_reserve(&w->text, max + 8);
     if (!p) return 0;
@@ -102,8 +97,7 @@ static size_t piece_text(const Tokenizer *t, TokenWork *w, const uint32_t *cps, 
 }
 
 /* The token that the whole piece is, where that goes before merging; else NONE. */
-static uint32_t whole_piece(const Tokenizer *t, TokenWork *w, const uint32_t *cps, size_t n)
-{
+static uint32_t whole_piece(const Tokenizer *t, TokenWork *w, const uint32_t *cps, size_t n) {
     bool newlines = (t->header->flags & VOCAB_ESCAPE_SPACES) && cps[0] == '\n';
     for (size_t i = 0; newlines && i < n; i++) newlines = cps[i] == '\n';
     if (!newlines && !(t->header->flags & VOCAB_IGNORE_MERGES)) return VOCAB_NONE;
@@ -113,8 +107,7 @@ static uint32_t whole_piece(const Tokenizer *t, TokenWork *w, const uint32_t *cp
 }
 
 /* One node per byte or character; returns their number or -1. */
-static int32_t make_nodes(const Tokenizer *t, TokenWork *w, const uint32_t *cps, size_t n)
-{
+static int32_t make_nodes(const Tokenizer *t, TokenWork *w, const uint32_t *cps, size_t n) {
     bool raw = t->header->flags & VOCAB_RAW_UTF8;
     TokenNode *nodes = work_reserve(&w->nodes, n * (raw ? 1 : 4) * sizeof *nodes);
     int32_t count = 0;
@@ -135,8 +128,7 @@ static int32_t make_nodes(const Tokenizer *t, TokenWork *w, const uint32_t *cps,
 }
 
 static int32_t encode_piece(const Tokenizer *t, TokenWork *w, const uint32_t *cps, size_t n,
-                            TokenIds *out)
-{
+                            TokenIds *out) {
     uint32_t whole = whole_piece(t, w, cps, n);
     if (whole != VOCAB_NONE) {
         ids_push(out, whole);
@@ -150,8 +142,7 @@ static int32_t encode_piece(const Tokenizer *t, TokenWork *w, const uint32_t *cp
 }
 
 int32_t bpe_encode(const Tokenizer *t, TokenWork *w, const char *text, size_t n_bytes,
-                   TokenIds *out)
-{
+                   TokenIds *out) {
     uint32_t *cps = work_reserve(&w->cps, n_bytes * sizeof *cps);
     uint8_t *classes = work_reserve(&w->classes, n_bytes),
             *cuts = work_reserve(&w->cuts, n_bytes + 1);

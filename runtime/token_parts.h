@@ -3,27 +3,25 @@
 #define QCC_TOKEN_PARTS_H
 #include "token.h"
 
-/* ---- vocabulary access; bounds are checked ---- */
-TokenText vocab_text(const Tokenizer *t, uint32_t symbol); /* empty for a bad symbol */
+/* ---- vocabulary access; bounds are checked --------------------------------------------------- */
+TokenText vocab_text(const Tokenizer *t, uint32_t symbol);           /* empty for a bad symbol */
 uint32_t vocab_find(const Tokenizer *t, const char *text, size_t n); /* symbol or NONE */
 const void *vocab_section(const Tokenizer *t, VocabSectionKind kind);
-static inline const uint32_t *vocab_words(const Tokenizer *t, VocabSectionKind kind)
-{
+static inline const uint32_t *vocab_words(const Tokenizer *t, VocabSectionKind kind) {
     return (const uint32_t *)vocab_section(t, kind);
 }
 
-/* ---- output that counts beyond its capacity ---- */
+/* ---- output that counts beyond its capacity -------------------------------------------------- */
 typedef struct {
     uint32_t *p;
     size_t cap, n;
 } TokenIds;
-static inline void ids_push(TokenIds *o, uint32_t id)
-{
+static inline void ids_push(TokenIds *o, uint32_t id) {
     if (o->n < o->cap) o->p[o->n] = id;
     o->n++;
 }
 
-/* ---- working memory of one encode call; every array grows as needed and is reused ---- */
+/* ---- working memory of one encode call; every array grows as needed and is reused ------------ */
 /* A node of the doubly linked list that merging works on. id: BPE: symbol; SPM: length in bytes. */
 typedef struct {
     uint32_t id, at;
@@ -47,12 +45,12 @@ void work_finish(TokenWork *w);
 bool heap_push(TokenWork *w, TokenPair pair);
 TokenPair heap_pop(TokenWork *w); /* n_heap > 0 */
 
-/* ---- the two algorithms: one fragment of raw text; TOKEN_OK or an error ---- */
+/* ---- the two algorithms: one fragment of raw text; TOKEN_OK or an error ---------------------- */
 int32_t spm_encode(const Tokenizer *t, TokenWork *w, const char *text, size_t n, bool space_first,
                    TokenIds *out);
 int32_t bpe_encode(const Tokenizer *t, TokenWork *w, const char *text, size_t n, TokenIds *out);
 
-/* ---- characters ---- */
+/* ---- characters ------------------------------------------------------------------------------ */
 enum {
     UNICODE_L = 1,
     UNICODE_N = 2,
@@ -66,13 +64,13 @@ uint8_t unicode_class(uint32_t cp);
  * U+FFFD by itself. Overlong forms and surrogates are let through, as in the models' reference
  * tokenizer. Returns the bytes consumed. */
 size_t utf8_decode(const char *s, size_t n, uint32_t *cp);
-size_t utf8_encode(uint32_t cp, char *out); /* out[4]; returns 1..4 */
+size_t utf8_encode(uint32_t cp, char *out);     /* out[4]; returns 1..4 */
 static inline uint8_t utf8_length(uint8_t lead) /* by the lead byte alone */
 {
     return lead < 0xc0 ? 1 : lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : 4;
 }
 
-/* ---- pre-tokenizer expressions ---- */
+/* ---- pre-tokenizer expressions --------------------------------------------------------------- */
 /* Compiles NUL-terminated expressions (bytes in all); false if one is malformed or too large. */
 bool regex_compile(Regex *r, const char *exprs, size_t bytes);
 /* Splits cps[0..n) by each expression in turn: cuts[i] (n + 1 elements) becomes 1 where a piece

@@ -21,26 +21,24 @@ enum { REGEX_NO_CLASS = UINT16_MAX, REGEX_NO_LIMIT = UINT16_MAX, REGEX_MAX_DEPTH
 typedef enum {
     OP_FAIL,
     OP_MATCH,
-    OP_CLASS, /* class arg, min..max times */
-    OP_SPLIT, /* try the next op; then arg */
-    OP_JUMP, /* to arg */
-    OP_STAR, /* the next ops up to OP_MATCH, as often as possible; then arg */
+    OP_CLASS,     /* class arg, min..max times */
+    OP_SPLIT,     /* try the next op; then arg */
+    OP_JUMP,      /* to arg */
+    OP_STAR,      /* the next ops up to OP_MATCH, as often as possible; then arg */
     OP_NOT_AHEAD, /* class arg does not follow */
-    OP_END, /* end of the piece */
-    OP_DIGITS /* class arg, stop class min (or REGEX_NO_CLASS) */
+    OP_END,       /* end of the piece */
+    OP_DIGITS     /* class arg, stop class min (or REGEX_NO_CLASS) */
 } OpKind;
 
-/* ---- characters ---- */
+/* ---- characters ------------------------------------------------------------------------------ */
 
-static bool is_space(uint32_t cp)
-{
+static bool is_space(uint32_t cp) {
     if (cp < 0x80) return (cp >= 0x09 && cp <= 0x0d) || cp == 0x20;
     return cp == 0x85 || cp == 0xa0 || cp == 0x1680 || (cp >= 0x2000 && cp <= 0x200a) ||
            cp == 0x2028 || cp == 0x2029 || cp == 0x202f || cp == 0x205f || cp == 0x3000;
 }
 
-uint8_t unicode_class(uint32_t cp)
-{
+uint8_t unicode_class(uint32_t cp) {
     size_t lo = 0, hi = sizeof unicode_runs / sizeof unicode_runs[0];
     while (hi - lo > 1) { /* the last run that begins at or before cp */
         size_t mid = lo + (hi - lo) / 2;
@@ -50,8 +48,7 @@ uint8_t unicode_class(uint32_t cp)
     return (uint8_t)((unicode_runs[lo] & 0xff) | (is_space(cp) ? UNICODE_SPACE : 0));
 }
 
-static bool class_has(const Regex *r, uint32_t index, uint32_t cp, uint8_t classes)
-{
+static bool class_has(const Regex *r, uint32_t index, uint32_t cp, uint8_t classes) {
     for (int depth = 0; index != REGEX_NO_CLASS && depth < REGEX_MAX_DEPTH; depth++) {
         const RegexClass *c = &r->classes[index];
         bool in = (c->classes & classes) != 0;
@@ -64,7 +61,7 @@ static bool class_has(const Regex *r, uint32_t index, uint32_t cp, uint8_t class
     return true;
 }
 
-/* ---- compiling ---- */
+/* ---- compiling ------------------------------------------------------------------------------- */
 
 typedef struct {
     Regex *r;
@@ -73,8 +70,7 @@ typedef struct {
     bool bad;
 } Parser;
 
-static uint16_t emit(Parser *p, OpKind kind, uint32_t arg)
-{
+static uint16_t emit(Parser *p, OpKind kind, uint32_t arg) {
     if (p->r->n_ops == REGEX_MAX_OPS) {
         p->bad = true;
         return 0;
@@ -83,16 +79,14 @@ static uint16_t emit(Parser *p, OpKind kind, uint32_t arg)
     return p->r->n_ops++;
 }
 
-static bool take(Parser *p, const char *word)
-{
+static bool take(Parser *p, const char *word) {
     size_t n = strlen(word);
     if ((size_t)(p->end - p->s) < n || memcmp(p->s, word, n) != 0) return false;
     p->s += n;
     return true;
 }
 
-static void add_range(Parser *p, RegexClass *c, uint32_t first, uint32_t last)
-{
+static void add_range(Parser *p, RegexClass *c, uint32_t first, uint32_t last) {
     if (p->r->n_ranges == REGEX_MAX_RANGES || first > last) {
         p->bad = true;
         return;
@@ -129,10 +123,9 @@ static void parse_property(Parser *p, RegexClass *c) /* behind "\p" */
     p->s += 3;
 }
 
-/* One character, as itself or escaped; the sets \s \d \p go into the class, and false is returned.
- */
-static bool parse_char(Parser *p, RegexClass *c, uint32_t *cp)
-{
+/* One character, as itself or escaped; the sets \s \d \p go into the class, and false is
+ * returned. */
+static bool parse_char(Parser *p, RegexClass *c, uint32_t *cp) {
     if (p->s == p->end) {
         p->bad = true;
         return false;
@@ -174,15 +167,13 @@ static void parse_set(Parser *p, RegexClass *c) /* behind "[" */
     }
 }
 
-static bool same_class(const Regex *r, const RegexClass *a, const RegexClass *b)
-{
+static bool same_class(const Regex *r, const RegexClass *a, const RegexClass *b) {
     return a->classes == b->classes && a->negate == b->negate && a->n == b->n &&
            a->also == b->also &&
            memcmp(&r->ranges[a->first], &r->ranges[b->first], a->n * sizeof r->ranges[0]) == 0;
 }
 
-static uint16_t parse_class(Parser *p)
-{
+static uint16_t parse_class(Parser *p) {
     Regex *r = p->r;
     RegexClass c = {.first = r->n_ranges, .also = REGEX_NO_CLASS};
     uint32_t cp;
@@ -213,8 +204,7 @@ static uint16_t parse_class(Parser *p)
     return r->n_classes++;
 }
 
-static uint16_t parse_number(Parser *p)
-{
+static uint16_t parse_number(Parser *p) {
     uint32_t x = 0;
     if (p->s == p->end || *p->s < '0' || *p->s > '9') p->bad = true;
     while (p->s < p->end && *p->s >= '0' && *p->s <= '9') {
@@ -224,8 +214,7 @@ static uint16_t parse_number(Parser *p)
     return (uint16_t)x;
 }
 
-static void parse_count(Parser *p, RegexOp *op)
-{
+static void parse_count(Parser *p, RegexOp *op) {
     op->min = op->max = 1;
     if (take(p, "?")) {
         op->min = 0;
@@ -242,8 +231,7 @@ static void parse_count(Parser *p, RegexOp *op)
 }
 
 /* Behind the closing parenthesis of the group whose content begins at s. */
-static const char *group_end(const char *s, const char *end)
-{
+static const char *group_end(const char *s, const char *end) {
     int depth = 1;
     bool set = false;
     for (; s < end; s++) {
@@ -277,8 +265,7 @@ static void parse_group(Parser *p) /* behind "(?:" */
     p->depth--;
 }
 
-static void parse_item(Parser *p)
-{
+static void parse_item(Parser *p) {
     if (take(p, "(?:")) {
         parse_group(p);
     } else if (take(p, "(?!")) {
@@ -286,8 +273,8 @@ static void parse_item(Parser *p)
         if (!take(p, ")")) p->bad = true;
     } else if (take(p, "(#")) {
         uint16_t op = emit(p, OP_DIGITS, parse_class(p));
-        p->r->ops[op].min =
-            p->s < p->end && *p->s != ')' ? parse_class(p) : (uint16_t)REGEX_NO_CLASS;
+        p->r->ops[op].min = p->s < p->end && *p->s != ')' ? parse_class(p)
+                                                          : (uint16_t)REGEX_NO_CLASS;
         if (!take(p, ")")) p->bad = true;
     } else if (take(p, "$")) {
         emit(p, OP_END, 0);
@@ -300,8 +287,7 @@ static void parse_item(Parser *p)
 }
 
 /* SPLIT next; items; JUMP behind (or MATCH); next: SPLIT ...; FAIL. */
-static void parse_alternatives(Parser *p, bool inner)
-{
+static void parse_alternatives(Parser *p, bool inner) {
     uint16_t jumps = UINT16_MAX; /* chained through arg */
     do {
         uint16_t split = emit(p, OP_SPLIT, 0);
@@ -318,8 +304,7 @@ static void parse_alternatives(Parser *p, bool inner)
     }
 }
 
-bool regex_compile(Regex *r, const char *exprs, size_t bytes)
-{
+bool regex_compile(Regex *r, const char *exprs, size_t bytes) {
     memset(r, 0, sizeof *r);
     while (bytes) {
         const char *nul = memchr(exprs, 0, bytes);
@@ -334,7 +319,7 @@ bool regex_compile(Regex *r, const char *exprs, size_t bytes)
     return true;
 }
 
-/* ---- matching ---- */
+/* ---- matching -------------------------------------------------------------------------------- */
 
 /* OP_CLASS: the loop was tried at `from` and failed, its run ends at `to`. OP_DIGITS: the run of
  * digits [from, to). */
@@ -351,15 +336,13 @@ typedef struct {
     RegexMemo memo[REGEX_MAX_OPS];
 } Matcher;
 
-static bool matches(const Matcher *m, uint32_t index, uint32_t i)
-{
+static bool matches(const Matcher *m, uint32_t index, uint32_t i) {
     uint32_t cp = m->cps[i];
     if (cp < 128) return m->r->classes[index].ascii[cp >> 6] >> (cp & 63) & 1;
     return class_has(m->r, index, cp, m->classes[i]);
 }
 
-static uint32_t run_length(const Matcher *m, uint32_t index, uint32_t pos, uint32_t max)
-{
+static uint32_t run_length(const Matcher *m, uint32_t index, uint32_t pos, uint32_t max) {
     uint32_t n = 0;
     while (n < max && pos + n < m->end && matches(m, index, pos + n)) n++;
     return n;
@@ -368,8 +351,7 @@ static uint32_t run_length(const Matcher *m, uint32_t index, uint32_t pos, uint3
 static int64_t match_from(Matcher *m, uint32_t pc, uint32_t pos);
 
 /* A greedy loop: as many as possible, then fewer until the rest matches. */
-static int64_t match_loop(Matcher *m, uint32_t pc, uint32_t pos)
-{
+static int64_t match_loop(Matcher *m, uint32_t pc, uint32_t pos) {
     const RegexOp *op = &m->r->ops[pc];
     bool unlimited = op->max == REGEX_NO_LIMIT;
     RegexMemo *memo = &m->memo[pc];
@@ -384,8 +366,7 @@ static int64_t match_loop(Matcher *m, uint32_t pc, uint32_t pos)
     return -1;
 }
 
-static int64_t match_digits(Matcher *m, uint32_t pc, uint32_t pos)
-{
+static int64_t match_digits(Matcher *m, uint32_t pc, uint32_t pos) {
     const RegexOp *op = &m->r->ops[pc];
     RegexMemo *memo = &m->memo[pc];
     if (pos < memo->from || pos >= memo->to)
@@ -397,8 +378,7 @@ static int64_t match_digits(Matcher *m, uint32_t pc, uint32_t pos)
 
 /* The end of the match at pos, or -1. Ops only lead forward, so the recursion is no deeper than the
  * expression is long. */
-static int64_t match_from(Matcher *m, uint32_t pc, uint32_t pos)
-{
+static int64_t match_from(Matcher *m, uint32_t pc, uint32_t pos) {
     for (;;) {
         const RegexOp *op = &m->r->ops[pc];
         int64_t r;
@@ -440,8 +420,7 @@ static int64_t match_from(Matcher *m, uint32_t pc, uint32_t pos)
 }
 
 /* Every match and every gap between matches becomes a piece. */
-static void split_piece(Matcher *m, uint32_t expr, uint32_t pos, uint8_t *cuts)
-{
+static void split_piece(Matcher *m, uint32_t expr, uint32_t pos, uint8_t *cuts) {
     while (pos < m->end && m->budget >= 0) {
         int64_t end = match_from(m, m->r->start[expr], pos);
         if (end > pos) {
@@ -454,8 +433,7 @@ static void split_piece(Matcher *m, uint32_t expr, uint32_t pos, uint8_t *cuts)
 }
 
 bool regex_split(const Regex *r, const uint32_t *cps, const uint8_t *classes, size_t n,
-                 uint8_t *cuts)
-{
+                 uint8_t *cuts) {
     Matcher m = {.r = r, .cps = cps, .classes = classes, .budget = ((int64_t)n + 1000) * 1000};
     memset(cuts, 0, n + 1);
     cuts[0] = cuts[n] = 1;

@@ -6,8 +6,7 @@
 #include "token_parts.h"
 
 /* Spaces become U+2581; returns the length, or -1 when memory is out. */
-static int64_t escape_spaces(WorkArray *work, const char *text, size_t n, bool space_first)
-{
+static int64_t escape_spaces(WorkArray *work, const char *text, size_t n, bool space_first) {
     static const char block[3] = {(char)0xe2, (char)0x96, (char)0x81};
     size_t spaces = space_first, out = 0;
     for (size_t i = 0; i < n; i++) spaces += text[i] == ' ';
@@ -22,8 +21,7 @@ static int64_t escape_spaces(WorkArray *work, const char *text, size_t n, bool s
 }
 
 /* Floats as integers in the same order, reversed: the highest score is the smallest key. */
-static uint32_t score_key(float score)
-{
+static uint32_t score_key(float score) {
     uint32_t bits;
     score += 0.0f; /* -0 and 0 are equal */
     memcpy(&bits, &score, 4);
@@ -31,8 +29,7 @@ static uint32_t score_key(float score)
 }
 
 static bool push_pair(const Tokenizer *t, TokenWork *w, const char *text, int32_t left,
-                      int32_t right)
-{
+                      int32_t right) {
     const TokenNode *nodes = w->nodes.p;
     if (left < 0 || right < 0) return true;
     uint32_t bytes = nodes[left].id + nodes[right].id;
@@ -43,8 +40,7 @@ static bool push_pair(const Tokenizer *t, TokenWork *w, const char *text, int32_
     return heap_push(w, (TokenPair){key, (uint32_t)right, bytes});
 }
 
-static void push_token(const Tokenizer *t, const char *s, uint32_t n, TokenIds *out)
-{
+static void push_token(const Tokenizer *t, const char *s, uint32_t n, TokenIds *out) {
     uint32_t id = vocab_find(t, s, n);
     if (id < t->header->n_tokens) {
         ids_push(out, id);
@@ -58,8 +54,7 @@ static void push_token(const Tokenizer *t, const char *s, uint32_t n, TokenIds *
 }
 
 /* One node per character; returns their number or -1. */
-static int32_t make_nodes(TokenWork *w, const char *text, size_t n)
-{
+static int32_t make_nodes(TokenWork *w, const char *text, size_t n) {
     int32_t count = 0;
     for (size_t at = 0; at < n; at += utf8_length((uint8_t)text[at])) count++;
     TokenNode *nodes = work_reserve(&w->nodes, (size_t)count * sizeof *nodes);
@@ -75,8 +70,7 @@ static int32_t make_nodes(TokenWork *w, const char *text, size_t n)
 }
 
 int32_t spm_encode(const Tokenizer *t, TokenWork *w, const char *raw, size_t n_raw,
-                   bool space_first, TokenIds *out)
-{
+                   bool space_first, TokenIds *out) {
     int64_t n = escape_spaces(&w->text, raw, n_raw, space_first);
     if (n < 0) return TOKEN_ERROR_MEMORY;
     const char *text = w->text.p;

@@ -3,10 +3,9 @@
 #include <string.h>
 #include "token_parts.h"
 
-/* ---- characters ---- */
+/* ---- characters ------------------------------------------------------------------------------ */
 
-size_t utf8_decode(const char *s, size_t n, uint32_t *cp)
-{
+size_t utf8_decode(const char *s, size_t n, uint32_t *cp) {
     static const uint8_t lead_bits[5] = {0, 0x7f, 0x1f, 0x0f, 0x07};
     uint8_t lead = (uint8_t)s[0];
     size_t need = utf8_length(lead);
@@ -22,8 +21,7 @@ size_t utf8_decode(const char *s, size_t n, uint32_t *cp)
     return good ? need : 1;
 }
 
-size_t utf8_encode(uint32_t cp, char *out)
-{
+size_t utf8_encode(uint32_t cp, char *out) {
     if (cp < 0x80) {
         out[0] = (char)cp;
         return 1;
@@ -35,8 +33,7 @@ size_t utf8_encode(uint32_t cp, char *out)
     return n;
 }
 
-size_t token_utf8_hold(const char *s, size_t n)
-{
+size_t token_utf8_hold(const char *s, size_t n) {
     for (size_t back = 1; back <= 3 && back <= n; back++) {
         uint8_t c = (uint8_t)s[n - back];
         if ((c & 0xc0) == 0x80) continue;
@@ -45,21 +42,19 @@ size_t token_utf8_hold(const char *s, size_t n)
     return 0;
 }
 
-/* ---- pieces ---- */
+/* ---- pieces ---------------------------------------------------------------------------------- */
 
 /* Text that counts beyond its capacity. */
 typedef struct {
     char *p;
     size_t cap, n;
 } Out;
-static void put(Out *o, const char *s, size_t n)
-{
+static void put(Out *o, const char *s, size_t n) {
     if (o->n < o->cap) memcpy(o->p + o->n, s, n < o->cap - o->n ? n : o->cap - o->n);
     o->n += n;
 }
 
-static void put_spaces_restored(Out *o, TokenText s)
-{
+static void put_spaces_restored(Out *o, TokenText s) {
     for (size_t i = 0; i < s.n; i++) {
         bool block = s.n - i >= 3 && !memcmp(s.s + i, "\xe2\x96\x81", 3);
         put(o, block ? " " : s.s + i, 1);
@@ -68,8 +63,7 @@ static void put_spaces_restored(Out *o, TokenText s)
 }
 
 /* "<0xXX>", or the byte itself. */
-static void put_byte_token(Out *o, TokenText s)
-{
+static void put_byte_token(Out *o, TokenText s) {
     char byte = s.n ? s.s[0] : 0;
     if (s.n == 6 && !memcmp(s.s, "<0x", 3))
         byte = (char)strtoul((char[]){s.s[3], s.s[4], 0}, NULL, 16);
@@ -77,8 +71,7 @@ static void put_byte_token(Out *o, TokenText s)
 }
 
 /* The inverse of vocab_byte_char; false if no byte is written so. */
-static bool byte_of_char(uint32_t cp, char *byte)
-{
+static bool byte_of_char(uint32_t cp, char *byte) {
     for (uint32_t b = 0; b < 256; b++) {
         if (vocab_byte_char((uint8_t)b) != cp) continue;
         *byte = (char)b;
@@ -87,8 +80,7 @@ static bool byte_of_char(uint32_t cp, char *byte)
     return false;
 }
 
-static void put_bytes_decoded(Out *o, TokenText s)
-{
+static void put_bytes_decoded(Out *o, TokenText s) {
     static const char hex[] = "0123456789abcdef";
     for (size_t at = 0; at < s.n;) {
         uint32_t cp;
@@ -107,8 +99,7 @@ static void put_bytes_decoded(Out *o, TokenText s)
     }
 }
 
-static void put_piece(const Tokenizer *t, uint32_t id, bool special, Out *o)
-{
+static void put_piece(const Tokenizer *t, uint32_t id, bool special, Out *o) {
     const VocabHeader *h = t->header;
     if (id >= h->n_tokens) return;
     TokenText s = vocab_text(t, id);
@@ -130,14 +121,13 @@ static void put_piece(const Tokenizer *t, uint32_t id, bool special, Out *o)
     }
 }
 
-int32_t token_piece(const Tokenizer *t, uint32_t id, bool special, char *out, size_t cap)
-{
+int32_t token_piece(const Tokenizer *t, uint32_t id, bool special, char *out, size_t cap) {
     Out o = {out, cap, 0};
     put_piece(t, id, special, &o);
     return o.n <= INT32_MAX ? (int32_t)o.n : TOKEN_ERROR_SIZE;
 }
 
-/* ---- whole sequences ---- */
+/* ---- whole sequences ------------------------------------------------------------------------- */
 
 static bool is_contraction(const char *s, size_t n) /* behind the apostrophe */
 {
@@ -147,8 +137,7 @@ static bool is_contraction(const char *s, size_t n) /* behind the apostrophe */
 
 /* Three passes, as in the models' reference tokenizer: " ?" " !" " ." " ," lose the space; " ' "
  * becomes "'"; " 's" " 'm" " 're" " 've" lose the space. Returns the new length. */
-static size_t clean_spaces(char *s, size_t n)
-{
+static size_t clean_spaces(char *s, size_t n) {
     size_t out = n ? 1 : 0;
     for (size_t i = 1; i < n; i++) {
         if (s[i - 1] == ' ' && s[i] && strchr("?!.,", s[i])) out--;
@@ -173,8 +162,8 @@ static size_t clean_spaces(char *s, size_t n)
     return out;
 }
 
-static void put_sequence(const Tokenizer *t, const uint32_t *ids, size_t n, unsigned flags, Out *o)
-{
+static void put_sequence(const Tokenizer *t, const uint32_t *ids, size_t n, unsigned flags,
+                         Out *o) {
     const VocabHeader *h = t->header;
     bool strip = h->flags & VOCAB_SPACE_PREFIX;
     if (flags & TOKEN_REMOVE_SPECIAL) {
@@ -192,8 +181,7 @@ static void put_sequence(const Tokenizer *t, const uint32_t *ids, size_t n, unsi
 }
 
 int32_t token_detokenize(const Tokenizer *t, const uint32_t *ids, size_t n, unsigned flags,
-                         char *out, size_t cap)
-{
+                         char *out, size_t cap) {
     Out size = {NULL, 0, 0};
     put_sequence(t, ids, n, flags, &size); /* an upper bound: nothing is stripped yet */
     if (size.n > INT32_MAX) return TOKEN_ERROR_SIZE;

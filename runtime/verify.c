@@ -12,7 +12,8 @@
 typedef struct {
     double rel_rms, kl;
 } Tolerance;
-/* Reduced: int8 activations cost up to 5.4e-2 and 1.1e-2 on the smallest models; a wrong kernel costs about 1. */
+/* Reduced: int8 activations cost up to 5.4e-2 and 1.1e-2 on the smallest models; a wrong kernel
+ * costs about 1. */
 static const Tolerance exact = {1e-3, 1e-4}, reduced = {1e-1, 5e-2};
 static const double clear_margin =
     0.01; /* between the reference's two best: there the first must agree */
@@ -37,10 +38,8 @@ static RowStats row_stats(const float *x, uint32_t n) {
     for (uint32_t i = 0; i < n; i++) {
         r.mean += x[i];
         if (i == 0) continue;
-        if (x[i] > x[r.best])
-            second = x[r.best], r.best = i;
-        else if (x[i] > second)
-            second = x[i];
+        if (x[i] > x[r.best]) second = x[r.best], r.best = i;
+        else if (x[i] > second) second = x[i];
     }
     r.mean /= n;
     r.margin = x[r.best] - second;
@@ -61,10 +60,8 @@ static bool compare_row(void *ctx, uint32_t position, const float *got) {
         c->scale += centred * centred;
         c->kl += exp(log_p) * (log_p - (got[i] - g.log_sum));
     }
-    if (w.best == g.best)
-        c->top1++;
-    else if (w.margin > clear_margin)
-        c->wrong++;
+    if (w.best == g.best) c->top1++;
+    else if (w.margin > clear_margin) c->wrong++;
     c->rows++;
     return true;
 }

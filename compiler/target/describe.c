@@ -3,28 +3,24 @@
 #include "probe.h"
 #include <string.h>
 
-/* ---- identity and limits ---- */
+/* ---- identity and limits --------------------------------------------------------------------- */
 
-json_t *describe_whole(uint64_t x)
-{
+json_t *describe_whole(uint64_t x) {
     return json_integer(x > INT64_MAX ? INT64_MAX : (json_int_t)x);
 }
 
-static json_t *whole3(const uint32_t x[3])
-{
+static json_t *whole3(const uint32_t x[3]) {
     return json_pack("[I,I,I]", (json_int_t)x[0], (json_int_t)x[1], (json_int_t)x[2]);
 }
 
 static json_t *flag(VkBool32 b) { return json_boolean(b); }
 
-static json_t *stages(VkShaderStageFlags f)
-{
+static json_t *stages(VkShaderStageFlags f) {
     return f & VK_SHADER_STAGE_COMPUTE_BIT ? json_pack("[s]", "VK_SHADER_STAGE_COMPUTE_BIT")
                                            : json_array();
 }
 
-static json_t *subgroup_operations(VkSubgroupFeatureFlags f)
-{
+static json_t *subgroup_operations(VkSubgroupFeatureFlags f) {
     static const char *const names[] = {
         "VK_SUBGROUP_FEATURE_BASIC_BIT",      "VK_SUBGROUP_FEATURE_VOTE_BIT",
         "VK_SUBGROUP_FEATURE_ARITHMETIC_BIT", "VK_SUBGROUP_FEATURE_BALLOT_BIT",
@@ -37,8 +33,7 @@ static json_t *subgroup_operations(VkSubgroupFeatureFlags f)
     return list;
 }
 
-static const char *type_name(VkPhysicalDeviceType t)
-{
+static const char *type_name(VkPhysicalDeviceType t) {
     switch (t) {
     case VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU: return "VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU";
     case VK_PHYSICAL_DEVICE_TYPE_INTEGRATED_GPU: return "VK_PHYSICAL_DEVICE_TYPE_INTEGRATED_GPU";
@@ -48,8 +43,7 @@ static const char *type_name(VkPhysicalDeviceType t)
     }
 }
 
-static json_t *limits_json(const VkPhysicalDeviceLimits *l)
-{
+static json_t *limits_json(const VkPhysicalDeviceLimits *l) {
     json_t *o = json_object();
     json_object_set_new(o, "maxComputeSharedMemorySize",
                         describe_whole(l->maxComputeSharedMemorySize));
@@ -67,8 +61,7 @@ static json_t *limits_json(const VkPhysicalDeviceLimits *l)
     return o;
 }
 
-static json_t *identity_json(const VkPhysicalDeviceProperties *p)
-{
+static json_t *identity_json(const VkPhysicalDeviceProperties *p) {
     json_t *o = json_object();
     json_object_set_new(o, "apiVersion", describe_whole(p->apiVersion));
     json_object_set_new(o, "deviceID", describe_whole(p->deviceID));
@@ -89,17 +82,16 @@ static json_t *identity_json(const VkPhysicalDeviceProperties *p)
 #define VERSION_OR(d, version, extension)                                                          \
     ((d)->api_version >= (version) || probe_extension((d), (extension)))
 
-json_t *describe_properties(ProbeDevice *d)
-{
-    VkPhysicalDeviceProperties2 head = { .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2 };
-    VkPhysicalDeviceSubgroupProperties subgroup = { 0 };
-    VkPhysicalDeviceMaintenance3Properties allocation = { 0 };
-    VkPhysicalDeviceMaintenance4Properties buffer = { 0 };
-    VkPhysicalDeviceSubgroupSizeControlProperties control = { 0 };
-    VkPhysicalDeviceShaderIntegerDotProductProperties dot = { 0 };
-    VkPhysicalDeviceFloatControlsProperties floats = { 0 };
-    VkPhysicalDeviceShaderSMBuiltinsPropertiesNV sm = { 0 };
-    VkPhysicalDeviceShaderCoreProperties2AMD cu = { 0 };
+json_t *describe_properties(ProbeDevice *d) {
+    VkPhysicalDeviceProperties2 head = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2};
+    VkPhysicalDeviceSubgroupProperties subgroup = {0};
+    VkPhysicalDeviceMaintenance3Properties allocation = {0};
+    VkPhysicalDeviceMaintenance4Properties buffer = {0};
+    VkPhysicalDeviceSubgroupSizeControlProperties control = {0};
+    VkPhysicalDeviceShaderIntegerDotProductProperties dot = {0};
+    VkPhysicalDeviceFloatControlsProperties floats = {0};
+    VkPhysicalDeviceShaderSMBuiltinsPropertiesNV sm = {0};
+    VkPhysicalDeviceShaderCoreProperties2AMD cu = {0};
     bool has_buffer = VERSION_OR(d, VK_API_VERSION_1_3, "VK_KHR_maintenance4");
     bool has_control = VERSION_OR(d, VK_API_VERSION_1_3, "VK_EXT_subgroup_size_control");
     bool has_dot = VERSION_OR(d, VK_API_VERSION_1_3, "VK_KHR_shader_integer_dot_product");
@@ -131,15 +123,16 @@ json_t *describe_properties(ProbeDevice *d)
                                   subgroup_operations(subgroup.supportedOperations),
                                   "supportedStages", stages(subgroup.supportedStages)));
     if (has_buffer)
-        json_object_set_new(
-            o, "VkPhysicalDeviceMaintenance4Properties",
-            json_pack("{s:o}", "maxBufferSize", describe_whole(buffer.maxBufferSize)));
+        json_object_set_new(o, "VkPhysicalDeviceMaintenance4Properties",
+                            json_pack("{s:o}", "maxBufferSize",
+                                      describe_whole(buffer.maxBufferSize)));
     if (has_control)
-        json_object_set_new(
-            o, "VkPhysicalDeviceSubgroupSizeControlProperties",
-            json_pack("{s:o,s:o,s:o}", "minSubgroupSize", describe_whole(control.minSubgroupSize),
-                      "maxSubgroupSize", describe_whole(control.maxSubgroupSize),
-                      "requiredSubgroupSizeStages", stages(control.requiredSubgroupSizeStages)));
+        json_object_set_new(o, "VkPhysicalDeviceSubgroupSizeControlProperties",
+                            json_pack("{s:o,s:o,s:o}", "minSubgroupSize",
+                                      describe_whole(control.minSubgroupSize), "maxSubgroupSize",
+                                      describe_whole(control.maxSubgroupSize),
+                                      "requiredSubgroupSizeStages",
+                                      stages(control.requiredSubgroupSizeStages)));
     if (has_dot)
         json_object_set_new(o, "VkPhysicalDeviceShaderIntegerDotProductProperties",
                             json_pack("{s:o}", "integerDotProduct4x8BitPackedSignedAccelerated",
@@ -151,19 +144,17 @@ json_t *describe_properties(ProbeDevice *d)
     return o;
 }
 
-static void set_features(json_t *o, const char *name, json_t *fields)
-{
+static void set_features(json_t *o, const char *name, json_t *fields) {
     json_object_set_new(o, name, fields);
 }
 
 /* The features of newer extensions, where the headers of this build know them. */
-static void coopmat_features(const ProbeDevice *d, json_t *o)
-{
+static void coopmat_features(const ProbeDevice *d, json_t *o) {
     (void)d, (void)o;
 #ifdef VK_KHR_cooperative_matrix
     if (probe_extension(d, VK_KHR_COOPERATIVE_MATRIX_EXTENSION_NAME)) {
-        VkPhysicalDeviceFeatures2 head = { .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2 };
-        VkPhysicalDeviceCooperativeMatrixFeaturesKHR f = { 0 };
+        VkPhysicalDeviceFeatures2 head = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2};
+        VkPhysicalDeviceCooperativeMatrixFeaturesKHR f = {0};
         CHAIN(head, f, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_FEATURES_KHR);
         vkGetPhysicalDeviceFeatures2(d->device, &head);
         set_features(o, "VkPhysicalDeviceCooperativeMatrixFeaturesKHR",
@@ -172,8 +163,8 @@ static void coopmat_features(const ProbeDevice *d, json_t *o)
 #endif
 #ifdef VK_NV_cooperative_matrix2
     if (probe_extension(d, VK_NV_COOPERATIVE_MATRIX_2_EXTENSION_NAME)) {
-        VkPhysicalDeviceFeatures2 head = { .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2 };
-        VkPhysicalDeviceCooperativeMatrix2FeaturesNV f = { 0 };
+        VkPhysicalDeviceFeatures2 head = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2};
+        VkPhysicalDeviceCooperativeMatrix2FeaturesNV f = {0};
         CHAIN(head, f, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_2_FEATURES_NV);
         vkGetPhysicalDeviceFeatures2(d->device, &head);
         json_t *j = json_object();
@@ -194,15 +185,14 @@ static void coopmat_features(const ProbeDevice *d, json_t *o)
 #endif
 }
 
-json_t *describe_features(ProbeDevice *d)
-{
-    VkPhysicalDeviceFeatures2 head = { .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2 };
-    VkPhysicalDevice16BitStorageFeatures s16 = { 0 };
-    VkPhysicalDevice8BitStorageFeatures s8 = { 0 };
-    VkPhysicalDeviceShaderFloat16Int8Features arithmetic = { 0 };
-    VkPhysicalDeviceShaderIntegerDotProductFeatures dot = { 0 };
-    VkPhysicalDeviceSubgroupSizeControlFeatures control = { 0 };
-    VkPhysicalDeviceBufferDeviceAddressFeatures address = { 0 };
+json_t *describe_features(ProbeDevice *d) {
+    VkPhysicalDeviceFeatures2 head = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2};
+    VkPhysicalDevice16BitStorageFeatures s16 = {0};
+    VkPhysicalDevice8BitStorageFeatures s8 = {0};
+    VkPhysicalDeviceShaderFloat16Int8Features arithmetic = {0};
+    VkPhysicalDeviceShaderIntegerDotProductFeatures dot = {0};
+    VkPhysicalDeviceSubgroupSizeControlFeatures control = {0};
+    VkPhysicalDeviceBufferDeviceAddressFeatures address = {0};
     bool has_control = VERSION_OR(d, VK_API_VERSION_1_3, "VK_EXT_subgroup_size_control");
     CHAIN(head, s16, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_16BIT_STORAGE_FEATURES);
     if (VERSION_OR(d, VK_API_VERSION_1_2, "VK_KHR_8bit_storage"))
@@ -219,9 +209,9 @@ json_t *describe_features(ProbeDevice *d)
     d->integer_dot = dot.shaderIntegerDotProduct;
 
     json_t *o = json_object();
-    set_features(
-        o, "VkPhysicalDevice16BitStorageFeatures",
-        json_pack("{s:o}", "storageBuffer16BitAccess", flag(s16.storageBuffer16BitAccess)));
+    set_features(o, "VkPhysicalDevice16BitStorageFeatures",
+                 json_pack("{s:o}", "storageBuffer16BitAccess",
+                           flag(s16.storageBuffer16BitAccess)));
     set_features(o, "VkPhysicalDevice8BitStorageFeatures",
                  json_pack("{s:o}", "storageBuffer8BitAccess", flag(s8.storageBuffer8BitAccess)));
     set_features(o, "VkPhysicalDeviceShaderFloat16Int8Features",
@@ -238,8 +228,7 @@ json_t *describe_features(ProbeDevice *d)
     return o;
 }
 
-json_t *describe_extensions(const ProbeDevice *d)
-{
+json_t *describe_extensions(const ProbeDevice *d) {
     static const char *const read[] = {
         "VK_KHR_16bit_storage",
         "VK_KHR_8bit_storage",

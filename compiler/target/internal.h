@@ -8,7 +8,7 @@
 
 #define PROFILES_PREFIX "compiler/target/profiles/"
 
-/* ---- profile.c ---- */
+/* ---- profile.c ------------------------------------------------------------------------------- */
 
 enum { PROFILE_MAX_BLOCKS = 16 };
 typedef struct {
@@ -38,7 +38,7 @@ bool profile_extension(const Profile *p, const char *name);
 /* JSON text -> Target, before the shader compiler has its say. `name` becomes the target's name. */
 Target *profile_parse(Arena *a, const char *name, const char *text, size_t n);
 
-/* ---- rules.c ---- */
+/* ---- rules.c --------------------------------------------------------------------------------- */
 
 typedef enum {
     CLASS_UNKNOWN,

@@ -90,8 +90,7 @@ typedef struct {
 } Bench;
 
 /* Accepts a half-built bench: destroying a null handle does nothing. */
-static void bench_release(void *arg)
-{
+static void bench_release(void *arg) {
     Bench *b = arg;
     if (!b->device) return;
     vkDeviceWaitIdle(b->device);
@@ -107,10 +106,9 @@ static void bench_release(void *arg)
     vkDestroyDevice(b->device, NULL);
 }
 
-/* ---- device, buffer, pipelines ---- */
+/* ---- device, buffer, pipelines --------------------------------------------------------------- */
 
-static uint32_t compute_family(const ProbeDevice *d)
-{
+static uint32_t compute_family(const ProbeDevice *d) {
     VkQueueFamilyProperties f[32];
     uint32_t n = 32;
     vkGetPhysicalDeviceQueueFamilyProperties(d->device, &n, f);
@@ -119,47 +117,43 @@ static uint32_t compute_family(const ProbeDevice *d)
     fail(FAIL_ENVIRONMENT, "probing %s: no queue can compute", d->properties.deviceName);
 }
 
-static void bench_open(Bench *b)
-{
+static void bench_open(Bench *b) {
     float priority = 1;
-    VkDeviceQueueCreateInfo queue = { .sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO,
-                                      .queueFamilyIndex = compute_family(b->d),
-                                      .queueCount = 1,
-                                      .pQueuePriorities = &priority };
+    VkDeviceQueueCreateInfo queue = {.sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO,
+                                     .queueFamilyIndex = compute_family(b->d),
+                                     .queueCount = 1,
+                                     .pQueuePriorities = &priority};
     VkPhysicalDeviceShaderIntegerDotProductFeatures dot = {
         .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_INTEGER_DOT_PRODUCT_FEATURES,
-        .shaderIntegerDotProduct = VK_TRUE
-    };
+        .shaderIntegerDotProduct = VK_TRUE};
     const char *extension = "VK_KHR_shader_integer_dot_product";
     bool by_extension = b->d->integer_dot && b->d->api_version < VK_API_VERSION_1_3;
-    VkDeviceCreateInfo info = { .sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO,
-                                .pNext = b->d->integer_dot ? &dot : NULL,
-                                .queueCreateInfoCount = 1,
-                                .pQueueCreateInfos = &queue,
-                                .enabledExtensionCount = by_extension,
-                                .ppEnabledExtensionNames = &extension };
+    VkDeviceCreateInfo info = {.sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO,
+                               .pNext = b->d->integer_dot ? &dot : NULL,
+                               .queueCreateInfoCount = 1,
+                               .pQueueCreateInfos = &queue,
+                               .enabledExtensionCount = by_extension,
+                               .ppEnabledExtensionNames = &extension};
     probe_check(vkCreateDevice(b->d->device, &info, NULL, &b->device), b->d, "vkCreateDevice");
     volkLoadDevice(b->device);
     b->family = queue.queueFamilyIndex;
     vkGetDeviceQueue(b->device, b->family, 0, &b->queue);
-    VkCommandPoolCreateInfo pool = { .sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO,
-                                     .queueFamilyIndex = b->family };
+    VkCommandPoolCreateInfo pool = {.sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO,
+                                    .queueFamilyIndex = b->family};
     probe_check(vkCreateCommandPool(b->device, &pool, NULL, &b->pool), b->d, "vkCreateCommandPool");
-    VkCommandBufferAllocateInfo commands = { .sType =
-                                                 VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO,
-                                             .commandPool = b->pool,
-                                             .level = VK_COMMAND_BUFFER_LEVEL_PRIMARY,
-                                             .commandBufferCount = 1 };
+    VkCommandBufferAllocateInfo commands = {.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO,
+                                            .commandPool = b->pool,
+                                            .level = VK_COMMAND_BUFFER_LEVEL_PRIMARY,
+                                            .commandBufferCount = 1};
     probe_check(vkAllocateCommandBuffers(b->device, &commands, &b->commands), b->d,
                 "vkAllocateCommandBuffers");
-    VkFenceCreateInfo fence = { .sType = VK_STRUCTURE_TYPE_FENCE_CREATE_INFO };
+    VkFenceCreateInfo fence = {.sType = VK_STRUCTURE_TYPE_FENCE_CREATE_INFO};
     probe_check(vkCreateFence(b->device, &fence, NULL, &b->fence), b->d, "vkCreateFence");
 }
 
 /* Larger than any cache, smaller than any limit: a power of two between 16 KiB and 2 GiB (64 MiB on
  * a CPU). */
-static uint64_t buffer_size(const ProbeDevice *d)
-{
+static uint64_t buffer_size(const ProbeDevice *d) {
     uint64_t most = d->properties.limits.maxStorageBufferRange, size = 16384;
     if (d->max_allocation < most) most = d->max_allocation;
     for (uint32_t i = 0; i < d->memory.memoryHeapCount; i++)
@@ -172,8 +166,7 @@ static uint64_t buffer_size(const ProbeDevice *d)
     return size;
 }
 
-static uint32_t memory_type(const Bench *b, uint32_t allowed)
-{
+static uint32_t memory_type(const Bench *b, uint32_t allowed) {
     const VkPhysicalDeviceMemoryProperties *m = &b->d->memory;
     for (uint32_t i = 0; i < m->memoryTypeCount; i++)
         if (allowed >> i & 1 &&
@@ -183,68 +176,64 @@ static uint32_t memory_type(const Bench *b, uint32_t allowed)
          b->d->properties.deviceName);
 }
 
-static void buffer_create(Bench *b)
-{
+static void buffer_create(Bench *b) {
     b->bytes = buffer_size(b->d);
-    VkBufferCreateInfo info = { .sType = VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO,
-                                .size = b->bytes,
-                                .usage = VK_BUFFER_USAGE_STORAGE_BUFFER_BIT |
-                                         VK_BUFFER_USAGE_TRANSFER_DST_BIT };
+    VkBufferCreateInfo info = {.sType = VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO,
+                               .size = b->bytes,
+                               .usage = VK_BUFFER_USAGE_STORAGE_BUFFER_BIT |
+                                        VK_BUFFER_USAGE_TRANSFER_DST_BIT};
     probe_check(vkCreateBuffer(b->device, &info, NULL, &b->buffer), b->d, "vkCreateBuffer");
     VkMemoryRequirements need;
     vkGetBufferMemoryRequirements(b->device, b->buffer, &need);
-    VkMemoryAllocateInfo memory = { .sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO,
-                                    .allocationSize = need.size,
-                                    .memoryTypeIndex = memory_type(b, need.memoryTypeBits) };
+    VkMemoryAllocateInfo memory = {.sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO,
+                                   .allocationSize = need.size,
+                                   .memoryTypeIndex = memory_type(b, need.memoryTypeBits)};
     probe_check(vkAllocateMemory(b->device, &memory, NULL, &b->memory), b->d, "vkAllocateMemory");
     probe_check(vkBindBufferMemory(b->device, b->buffer, b->memory, 0), b->d, "vkBindBufferMemory");
 }
 
-static void set_create(Bench *b)
-{
-    VkDescriptorSetLayoutBinding binding = { .descriptorType = VK_DESCRIPTOR_TYPE_STORAGE_BUFFER,
-                                             .descriptorCount = 1,
-                                             .stageFlags = VK_SHADER_STAGE_COMPUTE_BIT };
+static void set_create(Bench *b) {
+    VkDescriptorSetLayoutBinding binding = {.descriptorType = VK_DESCRIPTOR_TYPE_STORAGE_BUFFER,
+                                            .descriptorCount = 1,
+                                            .stageFlags = VK_SHADER_STAGE_COMPUTE_BIT};
     VkDescriptorSetLayoutCreateInfo layout = {
         .sType = VK_STRUCTURE_TYPE_DESCRIPTOR_SET_LAYOUT_CREATE_INFO,
         .bindingCount = 1,
-        .pBindings = &binding
-    };
+        .pBindings = &binding};
     probe_check(vkCreateDescriptorSetLayout(b->device, &layout, NULL, &b->set_layout), b->d,
                 "vkCreateDescriptorSetLayout");
-    VkDescriptorPoolSize size = { VK_DESCRIPTOR_TYPE_STORAGE_BUFFER, 1 };
-    VkDescriptorPoolCreateInfo pool = { .sType = VK_STRUCTURE_TYPE_DESCRIPTOR_POOL_CREATE_INFO,
-                                        .maxSets = 1,
-                                        .poolSizeCount = 1,
-                                        .pPoolSizes = &size };
+    VkDescriptorPoolSize size = {VK_DESCRIPTOR_TYPE_STORAGE_BUFFER, 1};
+    VkDescriptorPoolCreateInfo pool = {.sType = VK_STRUCTURE_TYPE_DESCRIPTOR_POOL_CREATE_INFO,
+                                       .maxSets = 1,
+                                       .poolSizeCount = 1,
+                                       .pPoolSizes = &size};
     probe_check(vkCreateDescriptorPool(b->device, &pool, NULL, &b->set_pool), b->d,
                 "vkCreateDescriptorPool");
-    VkDescriptorSetAllocateInfo set = { .sType = VK_STRUCTURE_TYPE_DESCRIPTOR_SET_ALLOCATE_INFO,
-                                        .descriptorPool = b->set_pool,
-                                        .descriptorSetCount = 1,
-                                        .pSetLayouts = &b->set_layout };
+    VkDescriptorSetAllocateInfo set = {.sType = VK_STRUCTURE_TYPE_DESCRIPTOR_SET_ALLOCATE_INFO,
+                                       .descriptorPool = b->set_pool,
+                                       .descriptorSetCount = 1,
+                                       .pSetLayouts = &b->set_layout};
     probe_check(vkAllocateDescriptorSets(b->device, &set, &b->set), b->d,
                 "vkAllocateDescriptorSets");
-    VkDescriptorBufferInfo range = { b->buffer, 0, b->bytes };
-    VkWriteDescriptorSet write = { .sType = VK_STRUCTURE_TYPE_WRITE_DESCRIPTOR_SET,
-                                   .dstSet = b->set,
-                                   .descriptorCount = 1,
-                                   .descriptorType = VK_DESCRIPTOR_TYPE_STORAGE_BUFFER,
-                                   .pBufferInfo = &range };
+    VkDescriptorBufferInfo range = {b->buffer, 0, b->bytes};
+    VkWriteDescriptorSet write = {.sType = VK_STRUCTURE_TYPE_WRITE_DESCRIPTOR_SET,
+                                  .dstSet = b->set,
+                                  .descriptorCount = 1,
+                                  .descriptorType = VK_DESCRIPTOR_TYPE_STORAGE_BUFFER,
+                                  .pBufferInfo = &range};
     vkUpdateDescriptorSets(b->device, 1, &write, 0, NULL);
-    VkPushConstantRange push = { VK_SHADER_STAGE_COMPUTE_BIT, 0, 4 };
-    VkPipelineLayoutCreateInfo info = { .sType = VK_STRUCTURE_TYPE_PIPELINE_LAYOUT_CREATE_INFO,
-                                        .setLayoutCount = 1,
-                                        .pSetLayouts = &b->set_layout,
-                                        .pushConstantRangeCount = 1,
-                                        .pPushConstantRanges = &push };
+    VkPushConstantRange push = {VK_SHADER_STAGE_COMPUTE_BIT, 0, 4};
+    VkPipelineLayoutCreateInfo info = {.sType = VK_STRUCTURE_TYPE_PIPELINE_LAYOUT_CREATE_INFO,
+                                       .setLayoutCount = 1,
+                                       .pSetLayouts = &b->set_layout,
+                                       .pushConstantRangeCount = 1,
+                                       .pPushConstantRanges = &push};
     probe_check(vkCreatePipelineLayout(b->device, &info, NULL, &b->layout), b->d,
                 "vkCreatePipelineLayout");
 }
 
 /* The SPIR-V of a shader on the arena, as words; *bytes its size. */
-static const uint32_t *shader_words(Arena *a, const char *glsl, const char *name, size_t *bytes)
-{
+static const uint32_t *shader_words(Arena *a, const char *glsl, const char *name, size_t *bytes) {
     shaderc_compiler_t c = shaderc_compiler_initialize();
     shaderc_compile_options_t o = shaderc_compile_options_initialize();
     shaderc_compile_options_set_target_env(o, shaderc_target_env_vulkan,
@@ -265,23 +254,21 @@ static const uint32_t *shader_words(Arena *a, const char *glsl, const char *name
     return words;
 }
 
-static VkPipeline pipeline_create(Bench *b, const char *glsl, const char *name)
-{
+static VkPipeline pipeline_create(Bench *b, const char *glsl, const char *name) {
     size_t bytes;
     const uint32_t *words = shader_words(b->d->arena, glsl, name, &bytes);
-    VkShaderModuleCreateInfo module = { .sType = VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO,
-                                        .codeSize = bytes,
-                                        .pCode = words };
+    VkShaderModuleCreateInfo module = {.sType = VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO,
+                                       .codeSize = bytes,
+                                       .pCode = words};
     VkShaderModule m;
     probe_check(vkCreateShaderModule(b->device, &module, NULL, &m), b->d, "vkCreateShaderModule");
     VkComputePipelineCreateInfo info = {
         .sType = VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO,
         .layout = b->layout,
-        .stage = { .sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO,
-                   .stage = VK_SHADER_STAGE_COMPUTE_BIT,
-                   .module = m,
-                   .pName = "main" }
-    };
+        .stage = {.sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO,
+                  .stage = VK_SHADER_STAGE_COMPUTE_BIT,
+                  .module = m,
+                  .pName = "main"}};
     VkPipeline p = VK_NULL_HANDLE;
     VkResult r = vkCreateComputePipelines(b->device, VK_NULL_HANDLE, 1, &info, NULL, &p);
     vkDestroyShaderModule(b->device, m, NULL);
@@ -290,21 +277,19 @@ static VkPipeline pipeline_create(Bench *b, const char *glsl, const char *name)
     return p;
 }
 
-/* ---- timing ---- */
+/* ---- timing ---------------------------------------------------------------------------------- */
 
-static void commands_begin(Bench *b)
-{
+static void commands_begin(Bench *b) {
     probe_check(vkResetCommandPool(b->device, b->pool, 0), b->d, "vkResetCommandPool");
-    VkCommandBufferBeginInfo info = { .sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO };
+    VkCommandBufferBeginInfo info = {.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO};
     probe_check(vkBeginCommandBuffer(b->commands, &info), b->d, "vkBeginCommandBuffer");
 }
 
 /* Submits the recorded commands and waits; the seconds that took. */
-static double commands_run(Bench *b)
-{
-    VkSubmitInfo info = { .sType = VK_STRUCTURE_TYPE_SUBMIT_INFO,
-                          .commandBufferCount = 1,
-                          .pCommandBuffers = &b->commands };
+static double commands_run(Bench *b) {
+    VkSubmitInfo info = {.sType = VK_STRUCTURE_TYPE_SUBMIT_INFO,
+                         .commandBufferCount = 1,
+                         .pCommandBuffers = &b->commands};
     double start = now_s();
     probe_check(vkQueueSubmit(b->queue, 1, &info, b->fence), b->d, "vkQueueSubmit");
     probe_check(vkWaitForFences(b->device, 1, &b->fence, VK_TRUE, UINT64_C(20000000000)), b->d,
@@ -314,8 +299,7 @@ static double commands_run(Bench *b)
     return s;
 }
 
-static void buffer_clear(Bench *b)
-{
+static void buffer_clear(Bench *b) {
     commands_begin(b);
     vkCmdFillBuffer(b->commands, b->buffer, 0, VK_WHOLE_SIZE, 0);
     probe_check(vkEndCommandBuffer(b->commands), b->d, "vkEndCommandBuffer");
@@ -330,12 +314,11 @@ typedef struct {
 
 /* Seconds of the work without what submitting costs, the fastest of some runs after one that warms
  * up. */
-static double work_time(Bench *b, const Work *w)
-{
-    VkMemoryBarrier barrier = { .sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER,
-                                .srcAccessMask = VK_ACCESS_SHADER_WRITE_BIT,
-                                .dstAccessMask =
-                                    VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT };
+static double work_time(Bench *b, const Work *w) {
+    VkMemoryBarrier barrier = {.sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER,
+                               .srcAccessMask = VK_ACCESS_SHADER_WRITE_BIT,
+                               .dstAccessMask = VK_ACCESS_SHADER_READ_BIT |
+                                                VK_ACCESS_SHADER_WRITE_BIT};
     commands_begin(b);
     vkCmdBindPipeline(b->commands, VK_PIPELINE_BIND_POINT_COMPUTE, w->pipeline);
     vkCmdBindDescriptorSets(b->commands, VK_PIPELINE_BIND_POINT_COMPUTE, b->layout, 0, 1, &b->set,
@@ -359,8 +342,7 @@ static double work_time(Bench *b, const Work *w)
 }
 
 /* Doubles *amount until the work takes long enough to be timed. */
-static double grown_time(Bench *b, Work *w, uint32_t *amount, uint32_t most)
-{
+static double grown_time(Bench *b, Work *w, uint32_t *amount, uint32_t most) {
     double s = work_time(b, w);
     while (s < enough_s && *amount < most) {
         *amount *= 2;
@@ -369,9 +351,8 @@ static double grown_time(Bench *b, Work *w, uint32_t *amount, uint32_t most)
     return s;
 }
 
-static double submit_time(Bench *b, VkPipeline empty)
-{
-    Work w = { .pipeline = empty, .groups = 1, .repeat = 1 };
+static double submit_time(Bench *b, VkPipeline empty) {
+    Work w = {.pipeline = empty, .groups = 1, .repeat = 1};
     double best = work_time(b, &w);
     for (int i = 0; i < 4; i++) {
         double s = work_time(b, &w);
@@ -380,21 +361,19 @@ static double submit_time(Bench *b, VkPipeline empty)
     return best;
 }
 
-static uint32_t groups_at_most(const Bench *b, uint64_t n)
-{
+static uint32_t groups_at_most(const Bench *b, uint64_t n) {
     uint32_t most = b->d->properties.limits.maxComputeWorkGroupCount[0];
     return n < most ? (uint32_t)n : most;
 }
 
 /* The best of some grids: how many groups a device wants differs. */
-static double read_rate(Bench *b, VkPipeline p)
-{
+static double read_rate(Bench *b, VkPipeline p) {
     double best = 0;
     for (uint32_t groups = 1024; groups <= 16384; groups *= 4) {
-        Work w = { .pipeline = p,
-                   .groups = groups_at_most(b, groups),
-                   .n = (uint32_t)(b->bytes / 16),
-                   .repeat = 1 };
+        Work w = {.pipeline = p,
+                  .groups = groups_at_most(b, groups),
+                  .n = (uint32_t)(b->bytes / 16),
+                  .repeat = 1};
         double s = grown_time(b, &w, &w.repeat, 64);
         double gbps = (double)b->bytes * w.repeat / s * 1e-9;
         if (gbps > best) best = gbps;
@@ -402,18 +381,16 @@ static double read_rate(Bench *b, VkPipeline p)
     return best;
 }
 
-static double arithmetic_rate(Bench *b, VkPipeline p, double operations_per_turn)
-{
-    Work w = { .pipeline = p,
-               .groups = groups_at_most(b, (uint64_t)(b->d->n_units ? b->d->n_units : 16) * 32),
-               .n = 16,
-               .repeat = 1 };
+static double arithmetic_rate(Bench *b, VkPipeline p, double operations_per_turn) {
+    Work w = {.pipeline = p,
+              .groups = groups_at_most(b, (uint64_t)(b->d->n_units ? b->d->n_units : 16) * 32),
+              .n = 16,
+              .repeat = 1};
     double s = grown_time(b, &w, &w.n, 1u << 20);
     return operations_per_turn * w.n * w.groups * (double)LOCAL / s * 1e-9;
 }
 
-Measured measure_device(ProbeDevice *d)
-{
+Measured measure_device(ProbeDevice *d) {
     Bench *b = ARENA_NEW(d->arena, Bench);
     b->d = d;
     arena_defer(d->arena, bench_release, b);
@@ -421,19 +398,19 @@ Measured measure_device(ProbeDevice *d)
     buffer_create(b);
     set_create(b);
     buffer_clear(b);
-    Measured m = { 0 };
+    Measured m = {0};
     VkPipeline empty = pipeline_create(b, empty_glsl, "empty");
     b->submit_s = submit_time(b, empty);
     m.submit_us = b->submit_s * 1e6;
-    Work w = { .pipeline = empty,
-               .groups = groups_at_most(b, d->n_units ? d->n_units : 16),
-               .n = 1,
-               .repeat = 64 };
+    Work w = {.pipeline = empty,
+              .groups = groups_at_most(b, d->n_units ? d->n_units : 16),
+              .n = 1,
+              .repeat = 64};
     m.dispatch_us = grown_time(b, &w, &w.repeat, 4096) / w.repeat * 1e6;
     w.barriers = true;
     double waiting = work_time(b, &w) / w.repeat * 1e6;
-    m.barrier_us =
-        waiting > m.dispatch_us + 0.01 ? waiting - m.dispatch_us : 0.01; /* 0 would mean unknown */
+    m.barrier_us = waiting > m.dispatch_us + 0.01 ? waiting - m.dispatch_us
+                                                  : 0.01; /* 0 would mean unknown */
     m.read_gbps = read_rate(b, pipeline_create(b, read_glsl, "read"));
     m.flops_gf = arithmetic_rate(b, pipeline_create(b, fma_glsl, "fma"), 128);
     if (d->integer_dot) m.idot_gops = arithmetic_rate(b, pipeline_create(b, dot_glsl, "dot"), 256);

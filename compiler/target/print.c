@@ -2,13 +2,11 @@
 #include "internal.h"
 #include <string.h>
 
-static const char *size_text(Text *out, uint64_t n)
-{
+static const char *size_text(Text *out, uint64_t n) {
     return n >= UINT64_C(1) << 62 ? "no limit" : human_bytes(out->arena, n);
 }
 
-static void print_limits(const Target *t, Text *out)
-{
+static void print_limits(const Target *t, Text *out) {
     text_printf(out, "  memory      %s device-local, %s\n", human_bytes(out->arena, t->device_heap),
                 t->unified ? "shared with the host" : "apart from the host's");
     text_printf(out,
@@ -26,8 +24,7 @@ static void print_limits(const Target *t, Text *out)
     text_printf(out, "\n");
 }
 
-static void print_capabilities(const Target *t, Text *out)
-{
+static void print_capabilities(const Target *t, Text *out) {
     text_printf(out, "  has        ");
     for (int i = 0; i < N_CAP; i++)
         if (t->caps[i]) text_printf(out, " %s", capability_names[i]);
@@ -43,8 +40,7 @@ static void print_capabilities(const Target *t, Text *out)
     }
 }
 
-void target_print(const Target *t, Text *out)
-{
+void target_print(const Target *t, Text *out) {
     text_printf(out, "target %s: %s, Vulkan %u.%u, vendor %04x, device %04x, driver %08x\n",
                 t->name, t->device_name, t->api_version >> 22 & 0x7f, t->api_version >> 12 & 0x3ff,
                 t->vendor_id, t->device_id, t->driver_version);
@@ -59,8 +55,7 @@ void target_print(const Target *t, Text *out)
                 (double)t->flops_gf, (double)t->idot_gops);
 }
 
-void target_list(Text *out)
-{
+void target_list(Text *out) {
     for (const EmbeddedFile *f = embedded_files; f->path; f++) {
         const char *name = rules_builtin_name(out->arena, f);
         if (!name) continue;

@@ -13,8 +13,7 @@ static const char get_driver[] = "install the loader and a driver (Debian, Ubunt
                                  "mesa-vulkan-drivers, which runs on any CPU too), or name "
                                  "another target ('qcc targets' lists them)";
 
-void probe_check(VkResult r, const ProbeDevice *d, const char *what)
-{
+void probe_check(VkResult r, const ProbeDevice *d, const char *what) {
     if (r == VK_SUCCESS || r == VK_INCOMPLETE) return;
     const char *why = r == VK_ERROR_DEVICE_LOST ? "the device was lost"
                       : r == VK_ERROR_OUT_OF_DEVICE_MEMORY || r == VK_ERROR_OUT_OF_HOST_MEMORY
@@ -25,23 +24,22 @@ void probe_check(VkResult r, const ProbeDevice *d, const char *what)
          (int)r);
 }
 
-/* ---- instance and devices ---- */
+/* ---- instance and devices -------------------------------------------------------------------- */
 
 static void instance_release(void *i) { vkDestroyInstance((VkInstance)i, NULL); }
 
-static VkInstance open_instance(Arena *a, uint32_t *version)
-{
+static VkInstance open_instance(Arena *a, uint32_t *version) {
     if (volkInitialize() != VK_SUCCESS)
         fail(FAIL_ENVIRONMENT, "no Vulkan loader (libvulkan.so.1): %s", get_driver);
     uint32_t loader = volkGetInstanceVersion();
     *version = loader < VK_API_VERSION_1_3 ? loader : VK_API_VERSION_1_3;
     if (loader < VK_API_VERSION_1_1)
         fail(FAIL_ENVIRONMENT, "the Vulkan loader is older than Vulkan 1.1: %s", get_driver);
-    VkApplicationInfo app = { .sType = VK_STRUCTURE_TYPE_APPLICATION_INFO,
-                              .pApplicationName = "qcc",
-                              .apiVersion = *version };
-    VkInstanceCreateInfo info = { .sType = VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO,
-                                  .pApplicationInfo = &app };
+    VkApplicationInfo app = {.sType = VK_STRUCTURE_TYPE_APPLICATION_INFO,
+                             .pApplicationName = "qcc",
+                             .apiVersion = *version};
+    VkInstanceCreateInfo info = {.sType = VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO,
+                                 .pApplicationInfo = &app};
     VkInstance instance = VK_NULL_HANDLE;
     VkResult r = vkCreateInstance(&info, NULL, &instance);
     if (r != VK_SUCCESS)
@@ -51,8 +49,7 @@ static VkInstance open_instance(Arena *a, uint32_t *version)
     return instance;
 }
 
-static int type_rank(VkPhysicalDeviceType t)
-{
+static int type_rank(VkPhysicalDeviceType t) {
     switch (t) {
     case VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU: return 0;
     case VK_PHYSICAL_DEVICE_TYPE_INTEGRATED_GPU: return 1;
@@ -62,8 +59,7 @@ static int type_rank(VkPhysicalDeviceType t)
     }
 }
 
-static VkPhysicalDevice choose_device(Arena *a, VkInstance instance, uint32_t index)
-{
+static VkPhysicalDevice choose_device(Arena *a, VkInstance instance, uint32_t index) {
     uint32_t n = 0;
     VkResult r = vkEnumeratePhysicalDevices(instance, &n, NULL);
     if (r != VK_SUCCESS || n == 0)
@@ -72,7 +68,7 @@ static VkPhysicalDevice choose_device(Arena *a, VkInstance instance, uint32_t in
     r = vkEnumeratePhysicalDevices(instance, &n, all);
     if (r != VK_SUCCESS && r != VK_INCOMPLETE)
         fail(FAIL_ENVIRONMENT, "the Vulkan driver lists no devices (VkResult %d)", (int)r);
-    Text names = { .arena = a };
+    Text names = {.arena = a};
     uint32_t seen = 0;
     for (int rank = 0; rank <= 4; rank++)
         for (uint32_t i = 0; i < n; i++) {
@@ -86,32 +82,29 @@ static VkPhysicalDevice choose_device(Arena *a, VkInstance instance, uint32_t in
     fail(FAIL_USER, "no device %u on this machine; there are: %s", index, names.s);
 }
 
-static void list_extensions(ProbeDevice *d)
-{
+static void list_extensions(ProbeDevice *d) {
     probe_check(vkEnumerateDeviceExtensionProperties(d->device, NULL, &d->n_extensions, NULL), d,
                 "extensions");
     d->extensions = ARENA_ARRAY(d->arena, VkExtensionProperties, d->n_extensions);
-    probe_check(
-        vkEnumerateDeviceExtensionProperties(d->device, NULL, &d->n_extensions, d->extensions), d,
-        "extensions");
+    probe_check(vkEnumerateDeviceExtensionProperties(d->device, NULL, &d->n_extensions,
+                                                     d->extensions),
+                d, "extensions");
 }
 
-bool probe_extension(const ProbeDevice *d, const char *name)
-{
+bool probe_extension(const ProbeDevice *d, const char *name) {
     for (uint32_t i = 0; i < d->n_extensions; i++)
         if (strcmp(d->extensions[i].extensionName, name) == 0) return true;
     return false;
 }
 
-static void open_device(ProbeDevice *d, uint32_t index)
-{
+static void open_device(ProbeDevice *d, uint32_t index) {
     uint32_t instance_version;
     d->instance = open_instance(d->arena, &instance_version);
     d->device = choose_device(d->arena, d->instance, index);
     vkGetPhysicalDeviceProperties(d->device, &d->properties);
     vkGetPhysicalDeviceMemoryProperties(d->device, &d->memory);
-    d->api_version =
-        d->properties.apiVersion < instance_version ? d->properties.apiVersion : instance_version;
+    d->api_version = d->properties.apiVersion < instance_version ? d->properties.apiVersion
+                                                                 : instance_version;
     if (d->api_version < VK_API_VERSION_1_1)
         fail(FAIL_ENVIRONMENT, "%s: Vulkan %u.%u: qcc needs a device with Vulkan 1.1 or newer",
              d->properties.deviceName, VK_API_VERSION_MAJOR(d->api_version),
@@ -119,11 +112,10 @@ static void open_device(ProbeDevice *d, uint32_t index)
     list_extensions(d);
 }
 
-/* ---- the qcc section ---- */
+/* ---- the qcc section ------------------------------------------------------------------------- */
 
 #ifdef VK_KHR_cooperative_matrix
-static const char *component_name(VkComponentTypeKHR c)
-{
+static const char *component_name(VkComponentTypeKHR c) {
     switch (c) {
     case VK_COMPONENT_TYPE_FLOAT16_KHR: return "f16";
     case VK_COMPONENT_TYPE_FLOAT32_KHR: return "f32";
@@ -136,8 +128,7 @@ static const char *component_name(VkComponentTypeKHR c)
     }
 }
 
-static json_t *coopmat_entry(const VkCooperativeMatrixPropertiesKHR *p)
-{
+static json_t *coopmat_entry(const VkCooperativeMatrixPropertiesKHR *p) {
     const char *scope = p->scope == VK_SCOPE_SUBGROUP_KHR    ? "subgroup"
                         : p->scope == VK_SCOPE_WORKGROUP_KHR ? "workgroup"
                                                              : "other";
@@ -148,8 +139,7 @@ static json_t *coopmat_entry(const VkCooperativeMatrixPropertiesKHR *p)
 }
 #endif
 
-static json_t *coopmat_json(const ProbeDevice *d)
-{
+static json_t *coopmat_json(const ProbeDevice *d) {
     json_t *list = json_array();
     (void)d;
 #ifdef VK_KHR_cooperative_matrix
@@ -159,8 +149,8 @@ static json_t *coopmat_json(const ProbeDevice *d)
         return list;
     if (vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR(d->device, &n, NULL) != VK_SUCCESS)
         return list;
-    VkCooperativeMatrixPropertiesKHR *p =
-        ARENA_ARRAY(d->arena, VkCooperativeMatrixPropertiesKHR, n);
+    VkCooperativeMatrixPropertiesKHR *p = ARENA_ARRAY(d->arena, VkCooperativeMatrixPropertiesKHR,
+                                                      n);
     for (uint32_t i = 0; i < n; i++)
         p[i].sType = VK_STRUCTURE_TYPE_COOPERATIVE_MATRIX_PROPERTIES_KHR;
     VkResult r = vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR(d->device, &n, p);
@@ -170,8 +160,7 @@ static json_t *coopmat_json(const ProbeDevice *d)
     return list;
 }
 
-static uint64_t device_heap(const VkPhysicalDeviceMemoryProperties *m)
-{
+static uint64_t device_heap(const VkPhysicalDeviceMemoryProperties *m) {
     uint64_t largest = 0;
     for (uint32_t i = 0; i < m->memoryHeapCount; i++)
         if (m->memoryHeaps[i].flags & VK_MEMORY_HEAP_DEVICE_LOCAL_BIT &&
@@ -181,10 +170,9 @@ static uint64_t device_heap(const VkPhysicalDeviceMemoryProperties *m)
 }
 
 /* All heaps are the device's own, and the host can map a type of it. */
-static bool memory_unified(const VkPhysicalDeviceMemoryProperties *m)
-{
-    const VkMemoryPropertyFlags both =
-        VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT | VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT;
+static bool memory_unified(const VkPhysicalDeviceMemoryProperties *m) {
+    const VkMemoryPropertyFlags both = VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT |
+                                       VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT;
     bool mapped = false;
     for (uint32_t i = 0; i < m->memoryHeapCount; i++)
         if (!(m->memoryHeaps[i].flags & VK_MEMORY_HEAP_DEVICE_LOCAL_BIT)) return false;
@@ -200,8 +188,7 @@ static json_t *rounded(double x) /* four digits are more than a timing has */
     return json_real(strtod(s, NULL));
 }
 
-static json_t *qcc_json(ProbeDevice *d, bool measure)
-{
+static json_t *qcc_json(ProbeDevice *d, bool measure) {
     json_t *o = json_object();
     json_object_set_new(o, "device_heap_bytes", describe_whole(device_heap(&d->memory)));
     json_object_set_new(o, "unified", json_boolean(memory_unified(&d->memory)));
@@ -220,24 +207,22 @@ static json_t *qcc_json(ProbeDevice *d, bool measure)
     return o;
 }
 
-/* ---- the profile ---- */
+/* ---- the profile ----------------------------------------------------------------------------- */
 
 static void json_release(void *v) { json_decref(v); }
 
-static json_t *profile_entry(const ProbeDevice *d)
-{
-    const char *version =
-        arena_printf(d->arena, "%u.%u.%u", VK_API_VERSION_MAJOR(d->properties.apiVersion),
-                     VK_API_VERSION_MINOR(d->properties.apiVersion),
-                     VK_API_VERSION_PATCH(d->properties.apiVersion));
+static json_t *profile_entry(const ProbeDevice *d) {
+    const char *version = arena_printf(d->arena, "%u.%u.%u",
+                                       VK_API_VERSION_MAJOR(d->properties.apiVersion),
+                                       VK_API_VERSION_MINOR(d->properties.apiVersion),
+                                       VK_API_VERSION_PATCH(d->properties.apiVersion));
     return json_pack("{s:i,s:s,s:s,s:s,s:[s]}", "version", 1, "api-version", version, "label",
                      d->properties.deviceName, "description",
                      "Written by qcc probe: the part of the device's profile that qcc reads",
                      "capabilities", "device");
 }
 
-static const char *device_json(ProbeDevice *d, bool measure)
-{
+static const char *device_json(ProbeDevice *d, bool measure) {
     json_t *root = json_object();
     arena_defer(d->arena, json_release, root);
     json_object_set_new(root, "$schema",
@@ -257,8 +242,7 @@ static const char *device_json(ProbeDevice *d, bool measure)
     return text;
 }
 
-char *target_probe_json(Arena *a, uint32_t device, bool measure)
-{
+char *target_probe_json(Arena *a, uint32_t device, bool measure) {
     FailTrap trap;
     Arena *scratch =
         arena_create(); /* owns instance and device: they go before this function returns */

@@ -1,6 +1,6 @@
 /* probe.h - a Vulkan device of this machine, between enumeration (probe.c), description
- * (describe.c) and timing (measure.c).
- */
+ * (describe.c) and timing
+ * (measure.c). */
 #ifndef QCC_TARGET_PROBE_H
 #define QCC_TARGET_PROBE_H
 #include "internal.h"

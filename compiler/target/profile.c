@@ -11,18 +11,16 @@
 #include <string.h>
 #include <unistd.h>
 
-/* ---- finding fields ---- */
+/* ---- finding fields -------------------------------------------------------------------------- */
 
 static const json_t *block_field(const json_t *block, const char *section, const char *name,
-                                 const char *field)
-{
+                                 const char *field) {
     return json_object_get(json_object_get(json_object_get(block, section), name), field);
 }
 
 const json_t *profile_find(const Profile *p, const char *section, const char *structs,
-                           const char *field)
-{
-    static const char *const suffixes[] = { "", "KHR" };
+                           const char *field) {
+    static const char *const suffixes[] = {"", "KHR"};
     for (const char *s = structs; *s;) {
         int n = (int)strcspn(s, " ");
         for (size_t k = 0; k < sizeof suffixes / sizeof *suffixes; k++) {
@@ -38,13 +36,11 @@ const json_t *profile_find(const Profile *p, const char *section, const char *st
     return NULL;
 }
 
-static _Noreturn void wrong_type(const Profile *p, const char *field, const char *expected)
-{
+static _Noreturn void wrong_type(const Profile *p, const char *field, const char *expected) {
     fail(FAIL_USER, "%s: %s: expected %s", p->where, field, expected);
 }
 
-Says profile_bool(const Profile *p, const char *section, const char *structs, const char *field)
-{
+Says profile_bool(const Profile *p, const char *section, const char *structs, const char *field) {
     const json_t *v = profile_find(p, section, structs, field);
     if (!v) return SAYS_NOTHING;
     if (json_is_boolean(v)) return json_is_true(v) ? SAYS_YES : SAYS_NO;
@@ -53,8 +49,7 @@ Says profile_bool(const Profile *p, const char *section, const char *structs, co
 }
 
 /* Saturates: what a 32- or 64-bit field cannot hold means "no limit". */
-static uint64_t number_u64(const Profile *p, const char *field, const json_t *v)
-{
+static uint64_t number_u64(const Profile *p, const char *field, const json_t *v) {
     double x = json_is_number(v) ? json_number_value(v) : -1;
     if (!(x >= 0)) wrong_type(p, field, "a number that is not negative");
     return x >= 18446744073709551616.0 ? UINT64_MAX : (uint64_t)x;
@@ -62,21 +57,18 @@ static uint64_t number_u64(const Profile *p, const char *field, const json_t *v)
 
 static uint32_t saturate_u32(uint64_t x) { return x > UINT32_MAX ? UINT32_MAX : (uint32_t)x; }
 
-uint64_t profile_u64(const Profile *p, const char *structs, const char *field, uint64_t absent)
-{
+uint64_t profile_u64(const Profile *p, const char *structs, const char *field, uint64_t absent) {
     const json_t *v = profile_find(p, "properties", structs, field);
     return v ? number_u64(p, field, v) : absent;
 }
 
-const char *profile_string(const Profile *p, const char *structs, const char *field)
-{
+const char *profile_string(const Profile *p, const char *structs, const char *field) {
     const json_t *v = profile_find(p, "properties", structs, field);
     return json_is_string(v) ? json_string_value(v) : NULL;
 }
 
 Says profile_flag(const Profile *p, const char *structs, const char *field, const char *name,
-                  uint64_t bit)
-{
+                  uint64_t bit) {
     const json_t *v = profile_find(p, "properties", structs, field);
     if (!v) return SAYS_NOTHING;
     if (json_is_number(v)) return number_u64(p, field, v) & bit ? SAYS_YES : SAYS_NO;
@@ -88,39 +80,35 @@ Says profile_flag(const Profile *p, const char *structs, const char *field, cons
     return SAYS_NO;
 }
 
-bool profile_extension(const Profile *p, const char *name)
-{
+bool profile_extension(const Profile *p, const char *name) {
     for (size_t b = 0; b < p->n_blocks; b++)
         if (json_object_get(json_object_get(p->blocks[b], "extensions"), name)) return true;
     return false;
 }
 
-/* ---- limits ---- */
+/* ---- limits ---------------------------------------------------------------------------------- */
 
 /* The limits of VkPhysicalDeviceProperties, one object that any block may state in part. */
-static const json_t *limit(const Profile *p, const char *field)
-{
+static const json_t *limit(const Profile *p, const char *field) {
     for (size_t b = 0; b < p->n_blocks; b++) {
-        const json_t *v = json_object_get(
-            block_field(p->blocks[b], "properties", "VkPhysicalDeviceProperties", "limits"), field);
+        const json_t *v = json_object_get(block_field(p->blocks[b], "properties",
+                                                      "VkPhysicalDeviceProperties", "limits"),
+                                          field);
         if (v) return v;
     }
     return NULL;
 }
 
-static uint64_t limit_u64(const Profile *p, const char *field, uint64_t required)
-{
+static uint64_t limit_u64(const Profile *p, const char *field, uint64_t required) {
     const json_t *v = limit(p, field);
     return v ? number_u64(p, field, v) : required;
 }
 
-static uint32_t limit_u32(const Profile *p, const char *field, uint32_t required)
-{
+static uint32_t limit_u32(const Profile *p, const char *field, uint32_t required) {
     return saturate_u32(limit_u64(p, field, required));
 }
 
-static void limit_u32x3(const Profile *p, const char *field, uint32_t out[3])
-{
+static void limit_u32x3(const Profile *p, const char *field, uint32_t out[3]) {
     const json_t *v = limit(p, field);
     if (!v) return;
     if (!json_is_array(v) || json_array_size(v) != 3) wrong_type(p, field, "three numbers");
@@ -128,23 +116,21 @@ static void limit_u32x3(const Profile *p, const char *field, uint32_t out[3])
         out[i] = saturate_u32(number_u64(p, field, json_array_get(v, i)));
 }
 
-static void check_positive(const Profile *p, uint64_t x, const char *field)
-{
+static void check_positive(const Profile *p, uint64_t x, const char *field) {
     if (x == 0)
         fail(FAIL_USER, "%s: %s is 0: the profile is damaged; write a new one with 'qcc probe'",
              p->where, field);
 }
 
-static void read_limits(const Profile *p, Target *t)
-{
+static void read_limits(const Profile *p, Target *t) {
     t->max_storage_range = limit_u32(p, "maxStorageBufferRange", 1u << 27);
     uint32_t per_stage = limit_u32(p, "maxPerStageDescriptorStorageBuffers", 4);
     uint32_t per_set = limit_u32(p, "maxDescriptorSetStorageBuffers", 24);
     t->max_storage_bindings = per_stage < per_set ? per_stage : per_set;
     t->storage_alignment = limit_u32(p, "minStorageBufferOffsetAlignment", 256);
-    memcpy(t->max_groups, (uint32_t[3]){ 65535, 65535, 65535 }, sizeof t->max_groups);
+    memcpy(t->max_groups, (uint32_t[3]){65535, 65535, 65535}, sizeof t->max_groups);
     limit_u32x3(p, "maxComputeWorkGroupCount", t->max_groups);
-    memcpy(t->max_local, (uint32_t[3]){ 128, 128, 64 }, sizeof t->max_local);
+    memcpy(t->max_local, (uint32_t[3]){128, 128, 64}, sizeof t->max_local);
     limit_u32x3(p, "maxComputeWorkGroupSize", t->max_local);
     t->max_invocations = limit_u32(p, "maxComputeWorkGroupInvocations", 128);
     t->shared_bytes = limit_u32(p, "maxComputeSharedMemorySize", 16384);
@@ -170,10 +156,9 @@ static void read_limits(const Profile *p, Target *t)
 
 /* A profile that does not state the subgroup's size promises none: 1 to 128, and no subgroup
  * operations (rules.c). */
-static void read_subgroup(const Profile *p, Target *t)
-{
-    t->subgroup =
-        saturate_u32(profile_u64(p, "Vulkan11Properties SubgroupProperties", "subgroupSize", 0));
+static void read_subgroup(const Profile *p, Target *t) {
+    t->subgroup = saturate_u32(
+        profile_u64(p, "Vulkan11Properties SubgroupProperties", "subgroupSize", 0));
     const char *control =
         "Vulkan13Properties SubgroupSizeControlProperties SubgroupSizeControlPropertiesEXT";
     uint32_t none_min = t->subgroup ? t->subgroup : 1, none_max = t->subgroup ? t->subgroup : 128;
@@ -186,11 +171,10 @@ static void read_subgroup(const Profile *p, Target *t)
              p->where, t->subgroup, t->subgroup_min, t->subgroup_max);
 }
 
-/* ---- identity ---- */
+/* ---- identity -------------------------------------------------------------------------------- */
 
 /* "1.3.273" as Vulkan encodes it, without the patch; 0 if it is not a version. */
-static uint32_t version_parse(const char *s)
-{
+static uint32_t version_parse(const char *s) {
     unsigned major = 0, minor = 0;
     char dot = 0;
     if (!s || sscanf(s, "%3u%c%3u", &major, &dot, &minor) != 3 || dot != '.') return 0;
@@ -198,8 +182,7 @@ static uint32_t version_parse(const char *s)
 }
 
 /* What qcc makes use of is Vulkan 1.3 at most; kernels of a 1.4 device are the same. */
-static void read_version(const Profile *p, Target *t)
-{
+static void read_version(const Profile *p, Target *t) {
     enum { VULKAN_1_1 = 1 << 22 | 1 << 12, VULKAN_1_3 = 1 << 22 | 3 << 12 };
     uint32_t device = saturate_u32(profile_u64(p, "Properties", "apiVersion", 0)) & 0xfffff000u;
     if (!device)
@@ -215,8 +198,7 @@ static void read_version(const Profile *p, Target *t)
 
 /* The device's name, or the profile's label, which the public dumps write as "NAME driver VERSION
  * on SYSTEM". */
-static const char *device_name(const Profile *p)
-{
+static const char *device_name(const Profile *p) {
     const char *s = profile_string(p, "Properties", "deviceName");
     if (!s) s = json_string_value(json_object_get(p->profile, "label"));
     if (!s) s = p->where;
@@ -224,10 +206,9 @@ static const char *device_name(const Profile *p)
     return printable(p->arena, s, end ? (size_t)(end - s) : strlen(s), 120);
 }
 
-/* ---- the qcc section: what the schema has no place for ---- */
+/* ---- the qcc section: what the schema has no place for --------------------------------------- */
 
-static float qcc_float(const Profile *p, const json_t *section, const char *field)
-{
+static float qcc_float(const Profile *p, const json_t *section, const char *field) {
     const json_t *v = json_object_get(section, field);
     if (!v) return 0;
     double x = json_number_value(v);
@@ -236,14 +217,12 @@ static float qcc_float(const Profile *p, const json_t *section, const char *fiel
     return (float)x;
 }
 
-static bool is_text(const json_t *v, const char *s)
-{
+static bool is_text(const json_t *v, const char *s) {
     return json_is_string(v) && strcmp(json_string_value(v), s) == 0;
 }
 
 /* Shapes of f16 x f16 + f32 in subgroup scope; others are passed over. */
-static void read_coopmat(const Profile *p, const json_t *list, Target *t)
-{
+static void read_coopmat(const Profile *p, const json_t *list, Target *t) {
     for (size_t i = 0; i < json_array_size(list); i++) {
         const json_t *e = json_array_get(list, i);
         if (!is_text(json_object_get(e, "a"), "f16") || !is_text(json_object_get(e, "b"), "f16") ||
@@ -259,8 +238,7 @@ static void read_coopmat(const Profile *p, const json_t *list, Target *t)
     }
 }
 
-static void read_qcc(const Profile *p, Target *t)
-{
+static void read_qcc(const Profile *p, Target *t) {
     const json_t *q = json_object_get(p->root, "qcc"), *m = json_object_get(q, "measured");
     if (!q) return;
     const json_t *heap = json_object_get(q, "device_heap_bytes"),
@@ -279,14 +257,13 @@ static void read_qcc(const Profile *p, Target *t)
     t->idot_gops = qcc_float(p, m, "idot_gops");
 }
 
-/* ---- reading ---- */
+/* ---- reading --------------------------------------------------------------------------------- */
 
 static void json_release(void *v) { json_decref(v); }
 
 /* Collects the blocks that the profile guarantees: names, and lists of alternatives that leave no
  * choice. */
-static void collect_blocks(Profile *p)
-{
+static void collect_blocks(Profile *p) {
     const json_t *all = json_object_get(p->root, "capabilities"),
                  *names = json_object_get(p->profile, "capabilities");
     for (size_t i = 0; i < json_array_size(names); i++) {
@@ -301,8 +278,7 @@ static void collect_blocks(Profile *p)
     }
 }
 
-static void open_profile(Profile *p, const char *text, size_t n)
-{
+static void open_profile(Profile *p, const char *text, size_t n) {
     json_error_t e;
     json_t *root = json_loadb(text, n, JSON_DECODE_INT_AS_REAL, &e);
     if (!root)
@@ -325,8 +301,7 @@ static void open_profile(Profile *p, const char *text, size_t n)
     collect_blocks(p);
 }
 
-static void check_has_limits(const Profile *p)
-{
+static void check_has_limits(const Profile *p) {
     for (size_t b = 0; b < p->n_blocks; b++)
         if (json_is_object(
                 block_field(p->blocks[b], "properties", "VkPhysicalDeviceProperties", "limits")))
@@ -338,11 +313,10 @@ static void check_has_limits(const Profile *p)
          p->where);
 }
 
-Target *profile_parse(Arena *a, const char *name, const char *text, size_t n)
-{
+Target *profile_parse(Arena *a, const char *name, const char *text, size_t n) {
     Target *t = ARENA_NEW(a, Target);
     Profile *p = ARENA_NEW(a, Profile);
-    *p = (Profile){ .arena = a, .where = name };
+    *p = (Profile){.arena = a, .where = name};
     open_profile(p, text, n);
     check_has_limits(p);
     t->name = arena_strdup(a, name);
@@ -354,11 +328,11 @@ Target *profile_parse(Arena *a, const char *name, const char *text, size_t n)
     read_limits(p, t);
     read_subgroup(p, t);
     if (!t->n_units)
-        t->n_units =
-            saturate_u32(profile_u64(p, "ShaderSMBuiltinsPropertiesNV", "shaderSMCount", 0));
+        t->n_units = saturate_u32(
+            profile_u64(p, "ShaderSMBuiltinsPropertiesNV", "shaderSMCount", 0));
     if (!t->n_units)
-        t->n_units =
-            saturate_u32(profile_u64(p, "ShaderCoreProperties2AMD", "activeComputeUnitCount", 0));
+        t->n_units = saturate_u32(
+            profile_u64(p, "ShaderCoreProperties2AMD", "activeComputeUnitCount", 0));
     read_qcc(p, t);
     DeviceClass c = rules_class(p, t);
     rules_estimate(c, t);
@@ -366,16 +340,14 @@ Target *profile_parse(Arena *a, const char *name, const char *text, size_t n)
     return t;
 }
 
-/* ---- names ---- */
+/* ---- names ----------------------------------------------------------------------------------- */
 
-static bool ends_with(const char *s, const char *end)
-{
+static bool ends_with(const char *s, const char *end) {
     size_t n = strlen(s), m = strlen(end);
     return n >= m && strcmp(s + n - m, end) == 0;
 }
 
-static Target *read_named(Arena *a, const char *name)
-{
+static Target *read_named(Arena *a, const char *name) {
     const EmbeddedFile *f = rules_builtin(name);
     if (f) return profile_parse(a, name, f->text, f->n);
     if (!strchr(name, '/') && !ends_with(name, ".json") && access(name, F_OK) != 0)
@@ -388,8 +360,7 @@ static Target *read_named(Arena *a, const char *name)
     return profile_parse(a, name, (const char *)b.p, b.n);
 }
 
-Target *target_read(Arena *a, const char *name, uint32_t device)
-{
+Target *target_read(Arena *a, const char *name, uint32_t device) {
     Target *t;
     if (strcmp(name, "auto") == 0) {
         const char *text = target_probe_json(a, device, false);

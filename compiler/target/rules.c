@@ -22,7 +22,7 @@ const char *const capability_names[N_CAP] = {
     [CAP_BDA] = "bda",
 };
 
-/* ---- known devices ---- */
+/* ---- known devices --------------------------------------------------------------------------- */
 
 enum { VENDOR_AMD = 0x1002, VENDOR_NVIDIA = 0x10de, VENDOR_APPLE = 0x106b, VENDOR_INTEL = 0x8086 };
 
@@ -41,31 +41,30 @@ typedef struct {
 /* More special names first. For unified memory the heap is what the driver lends of the smallest
  * machine sold. */
 static const DeviceFacts known_devices[] = {
-    { "NVIDIA H200", CLASS_DISCRETE, true, 132, 143770, 4598, 43000, 102000, 0.25f, 2.1f, 36 },
-    { "RTX 5090", CLASS_DISCRETE, false, 170, 32600, 1520, 104000, 416000, 0, 0, 0 },
-    { "GTX 1650", CLASS_DISCRETE, false, 14, 4096, 109, 2900, 11600, 0, 0, 0 },
-    { "RX 9070 XT", CLASS_DISCRETE, false, 64, 16300, 544, 24000, 97000, 0, 0, 0 },
-    { "RX 570", CLASS_DISCRETE, false, 32, 4096, 190, 5100, 0, 0, 0, 0 },
-    { "A770", CLASS_DISCRETE, false, 32, 16200, 476, 17000, 68000, 0, 0, 0 },
-    { "Arc(TM) 140T", CLASS_INTEGRATED, false, 8, 8192, 114, 4800, 19000, 0, 0, 0 },
-    { "HD Graphics 620", CLASS_INTEGRATED, false, 3, 2048, 29, 400, 0, 0, 0, 0 },
-    { "Xe Graphics (TGL", CLASS_INTEGRATED, false, 6, 4096, 58, 2000, 8000, 0, 0, 0 },
-    { "Apple M1", CLASS_INTEGRATED, false, 8, 5461, 58, 2600, 0, 0, 0, 0 },
-    { "Apple M5", CLASS_INTEGRATED, false, 10, 10922, 130, 4200, 0, 0, 0, 0 },
+    {"NVIDIA H200", CLASS_DISCRETE, true, 132, 143770, 4598, 43000, 102000, 0.25f, 2.1f, 36},
+    {"RTX 5090", CLASS_DISCRETE, false, 170, 32600, 1520, 104000, 416000, 0, 0, 0},
+    {"GTX 1650", CLASS_DISCRETE, false, 14, 4096, 109, 2900, 11600, 0, 0, 0},
+    {"RX 9070 XT", CLASS_DISCRETE, false, 64, 16300, 544, 24000, 97000, 0, 0, 0},
+    {"RX 570", CLASS_DISCRETE, false, 32, 4096, 190, 5100, 0, 0, 0, 0},
+    {"A770", CLASS_DISCRETE, false, 32, 16200, 476, 17000, 68000, 0, 0, 0},
+    {"Arc(TM) 140T", CLASS_INTEGRATED, false, 8, 8192, 114, 4800, 19000, 0, 0, 0},
+    {"HD Graphics 620", CLASS_INTEGRATED, false, 3, 2048, 29, 400, 0, 0, 0, 0},
+    {"Xe Graphics (TGL", CLASS_INTEGRATED, false, 6, 4096, 58, 2000, 8000, 0, 0, 0},
+    {"Apple M1", CLASS_INTEGRATED, false, 8, 5461, 58, 2600, 0, 0, 0, 0},
+    {"Apple M5", CLASS_INTEGRATED, false, 10, 10922, 130, 4200, 0, 0, 0, 0},
 };
 
 /* What a device of the class costs at least typically: small enough never to refuse, large enough
  * to rank kernels. */
 static const DeviceFacts by_class[] = {
-    [CLASS_UNKNOWN] = { "", CLASS_MOBILE, false, 4, 2048, 20, 500, 0, 5, 10, 100 },
-    [CLASS_DISCRETE] = { "", CLASS_DISCRETE, false, 32, 4096, 250, 5000, 0, 1, 4, 50 },
-    [CLASS_INTEGRATED] = { "", CLASS_INTEGRATED, false, 8, 4096, 50, 1000, 0, 2, 6, 60 },
-    [CLASS_MOBILE] = { "", CLASS_MOBILE, false, 4, 2048, 20, 500, 0, 5, 10, 100 },
-    [CLASS_CPU] = { "", CLASS_CPU, false, 4, 4096, 10, 50, 0, 10, 5, 50 },
+    [CLASS_UNKNOWN] = {"", CLASS_MOBILE, false, 4, 2048, 20, 500, 0, 5, 10, 100},
+    [CLASS_DISCRETE] = {"", CLASS_DISCRETE, false, 32, 4096, 250, 5000, 0, 1, 4, 50},
+    [CLASS_INTEGRATED] = {"", CLASS_INTEGRATED, false, 8, 4096, 50, 1000, 0, 2, 6, 60},
+    [CLASS_MOBILE] = {"", CLASS_MOBILE, false, 4, 2048, 20, 500, 0, 5, 10, 100},
+    [CLASS_CPU] = {"", CLASS_CPU, false, 4, 4096, 10, 50, 0, 10, 5, 50},
 };
 
-static const DeviceFacts *known_device(const char *device_name)
-{
+static const DeviceFacts *known_device(const char *device_name) {
     for (size_t i = 0; i < sizeof known_devices / sizeof *known_devices; i++)
         if (strstr(device_name, known_devices[i].device)) return &known_devices[i];
     return NULL;
@@ -78,14 +77,13 @@ static const struct {
     const char *device;
     CoopmatShape shapes[3];
 } known_coopmat[] = {
-    { VENDOR_NVIDIA, "", { { 16, 16, 16 }, { 16, 8, 16 }, { 16, 8, 8 } } },
-    { VENDOR_AMD, "", { { 16, 16, 16 } } },
-    { VENDOR_INTEL, "A770", { { 8, 8, 16 } } },
-    { VENDOR_INTEL, "", { { 8, 16, 16 } } },
+    {VENDOR_NVIDIA, "", {{16, 16, 16}, {16, 8, 16}, {16, 8, 8}}},
+    {VENDOR_AMD, "", {{16, 16, 16}}},
+    {VENDOR_INTEL, "A770", {{8, 8, 16}}},
+    {VENDOR_INTEL, "", {{8, 16, 16}}},
 };
 
-static void coopmat_shapes(Target *t)
-{
+static void coopmat_shapes(Target *t) {
     for (size_t i = 0; i < sizeof known_coopmat / sizeof *known_coopmat; i++) {
         if (known_coopmat[i].vendor != t->vendor_id ||
             !strstr(t->device_name, known_coopmat[i].device))
@@ -96,26 +94,24 @@ static void coopmat_shapes(Target *t)
     }
 }
 
-/* ---- class ---- */
+/* ---- class ----------------------------------------------------------------------------------- */
 
-static DeviceClass class_of_type(const char *type)
-{
+static DeviceClass class_of_type(const char *type) {
     static const struct {
         const char *name;
         DeviceClass class;
     } types[] = {
-        { "VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU", CLASS_DISCRETE },
-        { "VK_PHYSICAL_DEVICE_TYPE_INTEGRATED_GPU", CLASS_INTEGRATED },
-        { "VK_PHYSICAL_DEVICE_TYPE_VIRTUAL_GPU", CLASS_INTEGRATED },
-        { "VK_PHYSICAL_DEVICE_TYPE_CPU", CLASS_CPU },
+        {"VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU", CLASS_DISCRETE},
+        {"VK_PHYSICAL_DEVICE_TYPE_INTEGRATED_GPU", CLASS_INTEGRATED},
+        {"VK_PHYSICAL_DEVICE_TYPE_VIRTUAL_GPU", CLASS_INTEGRATED},
+        {"VK_PHYSICAL_DEVICE_TYPE_CPU", CLASS_CPU},
     };
     for (size_t i = 0; type && i < sizeof types / sizeof *types; i++)
         if (strcmp(type, types[i].name) == 0) return types[i].class;
     return CLASS_UNKNOWN;
 }
 
-static DeviceClass class_of_vendor(uint32_t vendor)
-{
+static DeviceClass class_of_vendor(uint32_t vendor) {
     switch (vendor) {
     case VENDOR_AMD:
     case VENDOR_NVIDIA: return CLASS_DISCRETE;
@@ -125,8 +121,7 @@ static DeviceClass class_of_vendor(uint32_t vendor)
     }
 }
 
-DeviceClass rules_class(const Profile *p, const Target *t)
-{
+DeviceClass rules_class(const Profile *p, const Target *t) {
     DeviceClass c = class_of_type(profile_string(p, "Properties", "deviceType"));
     if (c != CLASS_UNKNOWN) return c;
     const char *driver = profile_string(p, "Vulkan12Properties DriverProperties", "driverID");
@@ -137,20 +132,17 @@ DeviceClass rules_class(const Profile *p, const Target *t)
     return f ? f->class : class_of_vendor(t->vendor_id);
 }
 
-/* ---- estimates ---- */
+/* ---- estimates ------------------------------------------------------------------------------- */
 
-static void take_u32(uint32_t *x, uint32_t known, uint32_t class)
-{
+static void take_u32(uint32_t *x, uint32_t known, uint32_t class) {
     if (!*x) *x = known ? known : class;
 }
-static void take_float(float *x, float known, float class)
-{
+static void take_float(float *x, float known, float class) {
     if (!(*x > 0)) *x = known > 0 ? known : class;
 }
 
-void rules_estimate(DeviceClass c, Target *t)
-{
-    static const DeviceFacts none = { 0 };
+void rules_estimate(DeviceClass c, Target *t) {
+    static const DeviceFacts none = {0};
     const DeviceFacts *k = known_device(t->device_name), *e = &by_class[c];
     if (!k) k = &none;
     if (!t->measured) t->measured = k->measured;
@@ -169,13 +161,12 @@ void rules_estimate(DeviceClass c, Target *t)
     if (!t->n_coopmat) coopmat_shapes(t);
 }
 
-/* ---- capabilities ---- */
+/* ---- capabilities ---------------------------------------------------------------------------- */
 
 /* NULL: the device has it; else why not. */
 typedef const char *Reason;
 
-static Reason feature(const Profile *p, const char *structs, const char *field)
-{
+static Reason feature(const Profile *p, const char *structs, const char *field) {
     switch (profile_bool(p, "features", structs, field)) {
     case SAYS_YES: return NULL;
     case SAYS_NO: return arena_printf(p->arena, "device: %s is false", field);
@@ -183,8 +174,7 @@ static Reason feature(const Profile *p, const char *structs, const char *field)
     }
 }
 
-static Reason subgroup_operation(const Profile *p, const char *name, uint64_t bit)
-{
+static Reason subgroup_operation(const Profile *p, const char *name, uint64_t bit) {
     enum { COMPUTE_BIT = 0x20 };
     if (!profile_find(p, "properties", "Vulkan11Properties SubgroupProperties", "subgroupSize"))
         return "profile: subgroupSize is not stated";
@@ -201,8 +191,7 @@ static Reason subgroup_operation(const Profile *p, const char *name, uint64_t bi
     return op == SAYS_YES ? NULL : arena_printf(p->arena, "device: no %s", full);
 }
 
-static Reason size_control(const Profile *p)
-{
+static Reason size_control(const Profile *p) {
     const char *features =
         "Vulkan13Features SubgroupSizeControlFeatures SubgroupSizeControlFeaturesEXT";
     const char *properties =
@@ -215,8 +204,7 @@ static Reason size_control(const Profile *p)
     return r;
 }
 
-static Reason f16_denorm(const Profile *p)
-{
+static Reason f16_denorm(const Profile *p) {
     const char *field = "shaderDenormPreserveFloat16";
     switch (profile_bool(p, "properties", "Vulkan12Properties FloatControlsProperties", field)) {
     case SAYS_YES: return NULL;
@@ -227,14 +215,13 @@ static Reason f16_denorm(const Profile *p)
 
 /* A GPU that emulates the instruction gains nothing by it. A CPU device keeps it, so that kernels
  * can be tested there. */
-static Reason integer_dot(const Profile *p, DeviceClass c)
-{
-    Reason r =
-        feature(p, "Vulkan13Features ShaderIntegerDotProductFeatures", "shaderIntegerDotProduct");
+static Reason integer_dot(const Profile *p, DeviceClass c) {
+    Reason r = feature(p, "Vulkan13Features ShaderIntegerDotProductFeatures",
+                       "shaderIntegerDotProduct");
     if (r || c == CLASS_CPU) return r;
-    Says fast =
-        profile_bool(p, "properties", "Vulkan13Properties ShaderIntegerDotProductProperties",
-                     "integerDotProduct4x8BitPackedSignedAccelerated");
+    Says fast = profile_bool(p, "properties",
+                             "Vulkan13Properties ShaderIntegerDotProductProperties",
+                             "integerDotProduct4x8BitPackedSignedAccelerated");
     return fast == SAYS_YES ? NULL
                             : "device: integerDotProduct4x8BitPackedSignedAccelerated is false";
 }
@@ -242,16 +229,14 @@ static Reason integer_dot(const Profile *p, DeviceClass c)
 /* A writer that is older than an extension lists its name but not its features. Advertising
  * VK_KHR_cooperative_matrix obliges a device to have cooperativeMatrix. */
 static Reason extension_feature(const Profile *p, const char *extension, const char *structs,
-                                const char *field)
-{
+                                const char *field) {
     if (!profile_extension(p, extension)) return arena_printf(p->arena, "device: no %s", extension);
     return profile_bool(p, "features", structs, field) == SAYS_NO
                ? arena_printf(p->arena, "device: %s is false", field)
                : NULL;
 }
 
-static Reason cooperative_matrix(const Profile *p, const Target *t)
-{
+static Reason cooperative_matrix(const Profile *p, const Target *t) {
     Reason r = extension_feature(p, "VK_KHR_cooperative_matrix", "CooperativeMatrixFeatures",
                                  "cooperativeMatrix");
     if (r) return r;
@@ -262,8 +247,7 @@ static Reason cooperative_matrix(const Profile *p, const Target *t)
                : "profile: does not list cooperative matrix shapes ('qcc probe' writes them)";
 }
 
-static Reason cooperative_matrix2(const Profile *p, const Target *t, Reason without_khr)
-{
+static Reason cooperative_matrix2(const Profile *p, const Target *t, Reason without_khr) {
     static const char *const fields[] = {
         "cooperativeMatrixWorkgroupScope",       "cooperativeMatrixFlexibleDimensions",
         "cooperativeMatrixReductions",           "cooperativeMatrixConversions",
@@ -279,21 +263,20 @@ static Reason cooperative_matrix2(const Profile *p, const Target *t, Reason with
     return t->api_version >= (1u << 22 | 3u << 12) ? NULL : "device: Vulkan 1.3 is needed";
 }
 
-void rules_capabilities(const Profile *p, DeviceClass c, Target *t)
-{
+void rules_capabilities(const Profile *p, DeviceClass c, Target *t) {
     const char **m = t->missing;
     m[CAP_SUBGROUP_ARITHMETIC] = subgroup_operation(p, "ARITHMETIC", 4);
     m[CAP_SUBGROUP_SHUFFLE] = subgroup_operation(p, "SHUFFLE", 0x10);
     m[CAP_SUBGROUP_CLUSTERED] = subgroup_operation(p, "CLUSTERED", 0x40);
     m[CAP_SUBGROUP_SIZE_CONTROL] = size_control(p);
-    m[CAP_STORAGE_16] =
-        feature(p, "Vulkan11Features 16BitStorageFeatures", "storageBuffer16BitAccess");
-    m[CAP_STORAGE_8] =
-        feature(p, "Vulkan12Features 8BitStorageFeatures", "storageBuffer8BitAccess");
+    m[CAP_STORAGE_16] = feature(p, "Vulkan11Features 16BitStorageFeatures",
+                                "storageBuffer16BitAccess");
+    m[CAP_STORAGE_8] = feature(p, "Vulkan12Features 8BitStorageFeatures",
+                               "storageBuffer8BitAccess");
     m[CAP_F16] = feature(p, "Vulkan12Features ShaderFloat16Int8Features Float16Int8Features",
                          "shaderFloat16");
-    m[CAP_INT8] =
-        feature(p, "Vulkan12Features ShaderFloat16Int8Features Float16Int8Features", "shaderInt8");
+    m[CAP_INT8] = feature(p, "Vulkan12Features ShaderFloat16Int8Features Float16Int8Features",
+                          "shaderInt8");
     m[CAP_F16_DENORM] = f16_denorm(p);
     m[CAP_IDOT] = integer_dot(p, c);
     m[CAP_COOPMAT] = cooperative_matrix(p, t);
@@ -302,8 +285,7 @@ void rules_capabilities(const Profile *p, DeviceClass c, Target *t)
     for (int i = 0; i < N_CAP; i++) t->caps[i] = !m[i];
 }
 
-void rules_apply_ability(Arena *a, Target *t, const ShaderAbility *s)
-{
+void rules_apply_ability(Arena *a, Target *t, const ShaderAbility *s) {
     for (int i = 0; i < N_CAP; i++) {
         if (!t->caps[i] || s->caps[i]) continue;
         t->caps[i] = false;
@@ -312,27 +294,24 @@ void rules_apply_ability(Arena *a, Target *t, const ShaderAbility *s)
     }
 }
 
-/* ---- limits that several properties make ---- */
+/* ---- limits that several properties make ----------------------------------------------------- */
 
-TargetLimit target_zone_limit(const Target *t)
-{
+TargetLimit target_zone_limit(const Target *t) {
     return t->max_buffer < t->max_allocation
-               ? (TargetLimit){ t->max_buffer, "maxBufferSize" }
-               : (TargetLimit){ t->max_allocation, "maxMemoryAllocationSize" };
+               ? (TargetLimit){t->max_buffer, "maxBufferSize"}
+               : (TargetLimit){t->max_allocation, "maxMemoryAllocationSize"};
 }
 
-TargetLimit target_binding_limit(const Target *t)
-{
+TargetLimit target_binding_limit(const Target *t) {
     TargetLimit zone = target_zone_limit(t);
     return t->max_storage_range <= zone.bytes
-               ? (TargetLimit){ t->max_storage_range, "maxStorageBufferRange" }
+               ? (TargetLimit){t->max_storage_range, "maxStorageBufferRange"}
                : zone;
 }
 
-/* ---- built-in profiles ---- */
+/* ---- built-in profiles ----------------------------------------------------------------------- */
 
-const char *rules_builtin_name(Arena *a, const EmbeddedFile *f)
-{
+const char *rules_builtin_name(Arena *a, const EmbeddedFile *f) {
     size_t n = strlen(f->path), skip = strlen(PROFILES_PREFIX), end = strlen(".json");
     if (n <= skip + end || strncmp(f->path, PROFILES_PREFIX, skip) != 0 ||
         strcmp(f->path + n - end, ".json") != 0)
@@ -340,8 +319,7 @@ const char *rules_builtin_name(Arena *a, const EmbeddedFile *f)
     return arena_strndup(a, f->path + skip, n - skip - end);
 }
 
-const EmbeddedFile *rules_builtin(const char *name)
-{
+const EmbeddedFile *rules_builtin(const char *name) {
     size_t skip = strlen(PROFILES_PREFIX), n = strlen(name);
     for (const EmbeddedFile *f = embedded_files; f->path; f++)
         if (strncmp(f->path, PROFILES_PREFIX, skip) == 0 && strncmp(f->path + skip, name, n) == 0 &&
@@ -351,8 +329,7 @@ const EmbeddedFile *rules_builtin(const char *name)
 }
 
 /* Edits from a to b; texts beyond 63 characters are as far as their length. */
-static unsigned edit_distance(const char *a, const char *b)
-{
+static unsigned edit_distance(const char *a, const char *b) {
     enum { LIMIT = 64 };
     size_t n = strlen(a), m = strlen(b);
     if (n >= LIMIT || m >= LIMIT) return (unsigned)(n > m ? n : m);
@@ -371,13 +348,12 @@ static unsigned edit_distance(const char *a, const char *b)
     return row[m];
 }
 
-const char *rules_near_names(Arena *a, const char *name)
-{
+const char *rules_near_names(Arena *a, const char *name) {
     enum { N_NEAR = 3 };
     struct {
         const char *name;
         unsigned far;
-    } near[N_NEAR + 1] = { { 0 } };
+    } near[N_NEAR + 1] = {{0}};
     size_t n = 0;
     for (const EmbeddedFile *f = embedded_files; f->path; f++) {
         const char *s = rules_builtin_name(a, f);
@@ -389,7 +365,7 @@ const char *rules_near_names(Arena *a, const char *name)
         near[at].far = far;
         if (n < N_NEAR) n++;
     }
-    Text text = { .arena = a };
+    Text text = {.arena = a};
     for (size_t i = 0; i < n; i++) text_printf(&text, "%s%s", i ? ", " : "", near[i].name);
     return n ? text.s : "none";
 }

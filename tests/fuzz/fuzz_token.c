@@ -22,15 +22,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 #define BLOCK "\xe2\x96\x81"
 
-static void die(const char *what)
-{
+static void die(const char *what) {
     fprintf(stderr, "%s\n", what);
     abort();
 }
 
 /* Every byte in both spellings, a few words and special tokens, and merges of some of them. */
-static Bytes make_vocab(Arena *a, const Pretokenizer *pre)
-{
+static Bytes make_vocab(Arena *a, const Pretokenizer *pre) {
     static const char *const words[] = {BLOCK,
                                         "ab",
                                         "abc",
@@ -81,8 +79,7 @@ static Bytes make_vocab(Arena *a, const Pretokenizer *pre)
 }
 
 /* Whatever comes out of a tokenizer that may be damaged. */
-static void use(const Tokenizer *t, const char *text, size_t n)
-{
+static void use(const Tokenizer *t, const char *text, size_t n) {
     enum { MOST = 4096 };
     static uint32_t ids[MOST];
     static char out[MOST];
@@ -99,8 +96,7 @@ static void use(const Tokenizer *t, const char *text, size_t n)
 }
 
 /* What the text is after encoding: BPE replaces malformed characters. */
-static size_t expect(const Tokenizer *t, const char *text, size_t n, char *out)
-{
+static size_t expect(const Tokenizer *t, const char *text, size_t n, char *out) {
     size_t n_out = 0;
     for (size_t at = 0; at < n;) {
         uint32_t cp;
@@ -113,8 +109,7 @@ static size_t expect(const Tokenizer *t, const char *text, size_t n, char *out)
 }
 
 /* Where spaces are written as U+2581, one stands for the other. */
-static size_t unify_spaces(const Tokenizer *t, char *s, size_t n)
-{
+static size_t unify_spaces(const Tokenizer *t, char *s, size_t n) {
     size_t out = 0;
     if (t->header->kind == VOCAB_BPE && !(t->header->flags & VOCAB_ESCAPE_SPACES)) return n;
     for (size_t i = 0; i < n; i++) {
@@ -125,8 +120,7 @@ static size_t unify_spaces(const Tokenizer *t, char *s, size_t n)
     return out;
 }
 
-static void round_trip(const Tokenizer *t, const char *text, size_t n)
-{
+static void round_trip(const Tokenizer *t, const char *text, size_t n) {
     uint32_t *ids = malloc(12 * n + 4);
     char *want = malloc(3 * n + 4), *got = malloc(3 * n + 4);
     if (!ids || !want || !got) abort();
@@ -145,8 +139,7 @@ static void round_trip(const Tokenizer *t, const char *text, size_t n)
     free(got);
 }
 
-static void damage(Arena *a, Bytes good, const uint8_t *data, size_t size)
-{
+static void damage(Arena *a, Bytes good, const uint8_t *data, size_t size) {
     uint8_t *blob = arena_copy(a, good.p, good.n);
     Tokenizer t;
     for (; size >= 5; data += 5, size -= 5) {
@@ -157,8 +150,7 @@ static void damage(Arena *a, Bytes good, const uint8_t *data, size_t size)
     if (token_open(blob, good.n, &t) == TOKEN_OK) use(&t, "<s>abc 12\n\nhe \xff<|x|>", 20);
 }
 
-static void regex(const char *data, size_t size)
-{
+static void regex(const char *data, size_t size) {
     static Regex r;
     static uint32_t cps[1024];
     static uint8_t classes[1024], cuts[1025];
@@ -173,8 +165,7 @@ static void regex(const char *data, size_t size)
     if (n) regex_split(&r, cps, classes, n, cuts);
 }
 
-static void gguf(Arena *a, const uint8_t *data, size_t size)
-{
+static void gguf(Arena *a, const uint8_t *data, size_t size) {
     FailTrap trap;
     Tokenizer t;
     if (fail_catch(&trap)) return;
@@ -184,8 +175,7 @@ static void gguf(Arena *a, const uint8_t *data, size_t size)
     use(&t, "<s>abc 12\n\nhe \xff<|x|>", 20);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
-{
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     enum { MOST = 256, TEXT = 250, DAMAGE = 250, REGEX = 251 };
     static Arena *kept;
     static Tokenizer tokenizers[MOST];
@@ -211,8 +201,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 }
 
 #ifdef REPLAY
-int main(int argc, char **argv)
-{
+int main(int argc, char **argv) {
     for (int i = 1; i < argc; i++) {
         Arena *a = arena_create();
         Bytes file = file_map(a, argv[i]);

@@ -1,11 +1,13 @@
 /* bench_kernels.c - speed of the kernels that qcc chooses for the local device, by weight format.
  *
- *     bench_kernels [-k COLUMNS] [-r ROWS] [-n TOKENS] [-m MEGABYTES] [-c GB/S] [-a] [-x] [FORMAT...]
+ *     bench_kernels [-k COLUMNS] [-r ROWS] [-n TOKENS] [-m MEGABYTES] [-c GB/S] [-a] [-x]
+ * [FORMAT...]
  *
- * Independent products of a matrix (4096 rows, 14336 columns) with TOKENS rows of activations (1: matvec, else matmul), each dispatch
- * with weights of its own until MEGABYTES are read (2048; a processor 64), so that they come from memory.
- * One line per format: GB/s of packed weights and their share of the read bandwidth (-c, or measured first) in exact and
- * in fast mode; for several tokens, Tflop/s. -a: every candidate; -x: exact mode only. */
+ * Independent products of a matrix (4096 rows, 14336 columns) with TOKENS rows of activations (1:
+ * matvec, else matmul), each dispatch with weights of its own until MEGABYTES are read (2048; a
+ * processor 64), so that they come from memory. One line per format: GB/s of packed weights and
+ * their share of the read bandwidth (-c, or measured first) in exact and in fast mode; for several
+ * tokens, Tflop/s. -a: every candidate; -x: exact mode only. */
 #include "matrix.h"
 #include <jansson.h>
 #include <stdio.h>
@@ -36,7 +38,8 @@ static Matrix *matrix_repeated(Arena *a, const Format *f, uint32_t rows, uint32_
     for (uint32_t p = 0; p < f->n_planes; p++) {
         size_t row = (size_t)format_plane_row_bytes(f, p, k);
         for (uint32_t r = 0; r < rows; r++)
-            memcpy(w->packed + w->plane[p] + r * row, part->packed + part->plane[p] + r % some * row, row);
+            memcpy(w->packed + w->plane[p] + r * row,
+                   part->packed + part->plane[p] + r % some * row, row);
     }
     return w;
 }
@@ -48,7 +51,8 @@ static void op_describe(KernelOp *op, const Bench *b, const Matrix *w, Accuracy 
     kernel_op_role(op, "x"), kernel_op_role(op, "y");
     kernel_op_uint(op, "SPLIT", w->rows), kernel_op_uint(op, "Y0", 0), kernel_op_uint(op, "Y1", 0);
     if (b->tokens > 1) {
-        kernel_op_uint(op, "M", b->tokens), kernel_op_uint(op, "X_STRIDE", w->k), kernel_op_uint(op, "Y_STRIDE", w->rows);
+        kernel_op_uint(op, "M", b->tokens), kernel_op_uint(op, "X_STRIDE", w->k),
+            kernel_op_uint(op, "Y_STRIDE", w->rows);
     } else {
         kernel_op_uint(op, "PROLOGUE", 0), kernel_op_uint(op, "EPILOGUE", 0);
         kernel_op_uint(op, "X_LAST", 0), kernel_op_float(op, "EPS", 0);
@@ -61,8 +65,11 @@ static Timing product_time(Arena *a, const Bench *b, const Matrix *w, Accuracy a
     op_describe(&op, b, w, accuracy);
     uint32_t seed = 2, copies = (uint32_t)(b->bytes / w->packed_bytes);
     copies = copies < 2 ? 2 : copies > 64 ? 64 : copies;
-    float *x = random_normals(a, (size_t)b->tokens * w->k, &seed), *y = ARENA_ARRAY(a, float, (size_t)b->tokens * w->rows);
-    HarnessBuffer buffers[] = {{"x", x, NULL, 4ul * b->tokens * w->k}, {"y", NULL, y, 4ul * b->tokens * w->rows}, matrix_buffer(w)};
+    float *x = random_normals(a, (size_t)b->tokens * w->k, &seed),
+          *y = ARENA_ARRAY(a, float, (size_t)b->tokens * w->rows);
+    HarnessBuffer buffers[] = {{"x", x, NULL, 4ul * b->tokens * w->k},
+                               {"y", NULL, y, 4ul * b->tokens * w->rows},
+                               matrix_buffer(w)};
     HarnessCase *c;
     const char *why = "";
     uint32_t n = harness_cases(b->h, &op, &c, &why);
@@ -74,8 +81,9 @@ static Timing product_time(Arena *a, const Bench *b, const Matrix *w, Accuracy a
         if (failed) fail(FAIL_ENVIRONMENT, "%s: %s", c[i].label, failed);
         if (!chosen.label) chosen = (Timing){us, c[i].choice->label};
         if (!b->all) break;
-        printf("    %9.1f us %7.0f GB/s %8.2f Tflop/s  predicted %.1f us  %s\n", us, (double)w->packed_bytes / us / 1e3,
-               op.flops / us / 1e6, c[i].choice->us, c[i].choice->label);
+        printf("    %9.1f us %7.0f GB/s %8.2f Tflop/s  predicted %.1f us  %s\n", us,
+               (double)w->packed_bytes / us / 1e3, op.flops / us / 1e6, c[i].choice->us,
+               c[i].choice->label);
     }
     if (!chosen.label) fail(FAIL_USER, "%s: no kernel: %s", w->format->name, why);
     return chosen;
@@ -101,7 +109,8 @@ static void format_bench(const Bench *b, const Format *f, bool fast) {
 /* Read bandwidth of the device in GB/s, as `qcc probe --measure` finds it. */
 static double ceiling_measure(Arena *a) {
     const char *device = getenv("QCC_DEVICE");
-    json_t *profile = json_loads(target_probe_json(a, device ? (uint32_t)atoi(device) : 0, true), 0, NULL);
+    json_t *profile = json_loads(target_probe_json(a, device ? (uint32_t)atoi(device) : 0, true), 0,
+                                 NULL);
     double gbps = json_number_value(json_object_get(json_object_get(profile, "qcc"), "read_gbps"));
     json_decref(profile);
     return gbps > 0 ? gbps : 1;
@@ -118,15 +127,18 @@ int main(int argc, char **argv) {
         else if (o == 'c') b.ceiling = atof(optarg);
         else if (o == 'a') b.all = true;
         else if (o == 'x') fast = false;
-        else return fprintf(stderr, "usage: bench_kernels [-k COLUMNS] [-r ROWS] [-n TOKENS] [-m MEGABYTES] [-c GB/S] [-a] [-x] [FORMAT...]\n"), 2;
+        else
+            return fprintf(stderr, "usage: bench_kernels [-k COLUMNS] [-r ROWS] [-n TOKENS] [-m "
+                                   "MEGABYTES] [-c GB/S] [-a] [-x] [FORMAT...]\n"),
+                   2;
     }
     Arena *a = arena_create();
     b.h = harness_open(a);
     if (!b.h) return fprintf(stderr, "bench_kernels: no Vulkan device\n"), 3;
     if (!(b.ceiling > 0)) b.ceiling = ceiling_measure(a);
     if (!b.bytes) b.bytes = (size_t)(harness_target(b.h)->subgroup <= 8 ? 64 : 2048) << 20;
-    printf("%s: %u x %u, %u token%s, read bandwidth %.0f GB/s\n", harness_target(b.h)->device_name, b.rows, b.k, b.tokens,
-           b.tokens > 1 ? "s" : "", b.ceiling);
+    printf("%s: %u x %u, %u token%s, read bandwidth %.0f GB/s\n", harness_target(b.h)->device_name,
+           b.rows, b.k, b.tokens, b.tokens > 1 ? "s" : "", b.ceiling);
     printf("format   bits/w   exact%s\n", fast ? ", fast" : "");
     for (const Format *const *f = formats; *f; f++) {
         bool wanted = optind == argc;

@@ -15,7 +15,8 @@ uint16_t cache_half(float x) {
     if (e < -13) e = -13; /* subnormals share the exponent of the smallest normal numbers */
     double unit = ldexp(1, e - 11), r = nearbyint(a / unit);
     if (r == 2048) r = 1024, e++;
-    return (uint16_t)(sign | (r < 1024 ? (uint16_t)r : (uint16_t)((e + 14) << 10 | ((int)r - 1024))));
+    return (uint16_t)(sign |
+                      (r < 1024 ? (uint16_t)r : (uint16_t)((e + 14) << 10 | ((int)r - 1024))));
 }
 
 float cache_half_value(uint16_t h) {
@@ -28,8 +29,12 @@ static uint32_t padded(const Cache *c) {
     uint32_t to = c->type == KV_F32 ? 4 : c->type == KV_F16 ? 8 : 32;
     return (c->hd + to - 1) / to * to;
 }
-static size_t row_bytes(const Cache *c) { return padded(c) * (c->type == KV_F32 ? 4u : c->type == KV_F16 ? 2u : 1u); }
-static size_t scale_bytes(const Cache *c) { return c->type == KV_Q8_0 ? (padded(c) / 32 + 1) / 2 * 4 : 0; }
+static size_t row_bytes(const Cache *c) {
+    return padded(c) * (c->type == KV_F32 ? 4u : c->type == KV_F16 ? 2u : 1u);
+}
+static size_t scale_bytes(const Cache *c) {
+    return c->type == KV_Q8_0 ? (padded(c) / 32 + 1) / 2 * 4 : 0;
+}
 
 size_t cache_bytes(const Cache *c) {
     return ((size_t)c->nkv * c->ctx * (row_bytes(c) + scale_bytes(c)) + 15) / 16 * 16;
@@ -39,18 +44,21 @@ static size_t row_at(const Cache *c, uint32_t head, uint32_t position) {
     return ((size_t)head * c->ctx + position) * row_bytes(c);
 }
 static size_t scale_at(const Cache *c, uint32_t head, uint32_t position) {
-    return (size_t)c->nkv * c->ctx * row_bytes(c) + ((size_t)head * c->ctx + position) * scale_bytes(c);
+    return (size_t)c->nkv * c->ctx * row_bytes(c) +
+           ((size_t)head * c->ctx + position) * scale_bytes(c);
 }
 
 static void put_q8(const Cache *c, uint8_t *row, uint8_t *scale, const float *x) {
     memset(scale, 0, scale_bytes(c));
     for (uint32_t b = 0; b < padded(c) / 32; b++) {
         float peak = 0;
-        for (uint32_t i = 32 * b; i < 32 * b + 32 && i < c->hd; i++) peak = fmaxf(peak, fabsf(x[i]));
+        for (uint32_t i = 32 * b; i < 32 * b + 32 && i < c->hd; i++)
+            peak = fmaxf(peak, fabsf(x[i]));
         float inverse = peak > 0 ? 127 / peak : 0;
         uint16_t h = cache_half(peak / 127);
         memcpy(scale + 2 * b, &h, 2);
-        for (uint32_t i = 32 * b; i < 32 * b + 32; i++) row[i] = (uint8_t)(int8_t)(i < c->hd ? roundf(x[i] * inverse) : 0);
+        for (uint32_t i = 32 * b; i < 32 * b + 32; i++)
+            row[i] = (uint8_t)(int8_t)(i < c->hd ? roundf(x[i] * inverse) : 0);
     }
 }
 
@@ -75,7 +83,8 @@ void cache_get(const Cache *c, const void *memory, uint32_t head, uint32_t posit
         uint16_t h;
         if (c->type == KV_F32) memcpy(&x[i], row + 4 * i, 4);
         else if (c->type == KV_F16) memcpy(&h, row + 2 * i, 2), x[i] = cache_half_value(h);
-        else memcpy(&h, scale + 2 * (i / 32), 2), x[i] = (float)(int8_t)row[i] * cache_half_value(h);
+        else
+            memcpy(&h, scale + 2 * (i / 32), 2), x[i] = (float)(int8_t)row[i] * cache_half_value(h);
     }
 }
 
@@ -88,7 +97,8 @@ bool cache_same(const Cache *c, const void *a, const void *b, uint32_t head, uin
 bool cache_rounded(const Cache *c, const float *x, const float *got) {
     for (uint32_t i = 0; i < c->hd; i++) {
         double peak = 0, step = 0, size = fabs((double)x[i]);
-        for (uint32_t k = i / 32 * 32; k < i / 32 * 32 + 32 && k < c->hd; k++) peak = fmax(peak, fabs((double)x[k]));
+        for (uint32_t k = i / 32 * 32; k < i / 32 * 32 + 32 && k < c->hd; k++)
+            peak = fmax(peak, fabs((double)x[k]));
         int e;
         frexp(size, &e);
         if (c->type == KV_F16) step = ldexp(1, (e < -13 ? -13 : e) - 11) / 2;
@@ -98,12 +108,14 @@ bool cache_rounded(const Cache *c, const float *x, const float *got) {
     return true;
 }
 
-static double frequency(uint32_t pair, uint32_t n_rot) { return pow(ROPE_BASE, -2.0 * pair / n_rot); }
+static double frequency(uint32_t pair, uint32_t n_rot) {
+    return pow(ROPE_BASE, -2.0 * pair / n_rot);
+}
 
 float *cache_rope_table(Arena *a, uint32_t n_ctx, uint32_t n_rot, size_t *bytes) {
     uint32_t rows = 256 + (n_ctx + 255) / 256;
     *bytes = (size_t)rows * n_rot * sizeof(float);
-    float *table = ARENA_ARRAY(a, float, (size_t)rows * n_rot);
+    float *table = ARENA_ARRAY(a, float, (size_t)rows *n_rot);
     for (uint32_t r = 0; r < rows; r++)
         for (uint32_t i = 0; i < n_rot / 2; i++) {
             double angle = (r < 256 ? r : (r - 256) * 256.0) * frequency(i, n_rot);
@@ -113,7 +125,8 @@ float *cache_rope_table(Arena *a, uint32_t n_ctx, uint32_t n_rot, size_t *bytes)
     return table;
 }
 
-void cache_rotate(const float *x, double *y, uint32_t position, uint32_t hd, uint32_t n_rot, bool halves) {
+void cache_rotate(const float *x, double *y, uint32_t position, uint32_t hd, uint32_t n_rot,
+                  bool halves) {
     for (uint32_t i = 0; i < hd; i++) y[i] = x[i];
     for (uint32_t i = 0; i < n_rot / 2; i++) {
         uint32_t p = halves ? i : 2 * i, q = halves ? i + n_rot / 2 : 2 * i + 1;

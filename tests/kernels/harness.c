@@ -46,11 +46,12 @@ struct Harness {
     size_t n_pipelines, cap_pipelines;
 };
 
-/* ---- device -------------------------------------------------------------------------------------------------------- */
+/* ---- device ---------------------------------------------------------------------------------- */
 
 static VKAPI_ATTR VkBool32 VKAPI_CALL message_seen(VkDebugUtilsMessageSeverityFlagBitsEXT severity,
                                                    VkDebugUtilsMessageTypeFlagsEXT types,
-                                                   const VkDebugUtilsMessengerCallbackDataEXT *data, void *user) {
+                                                   const VkDebugUtilsMessengerCallbackDataEXT *data,
+                                                   void *user) {
     (void)severity, (void)types;
     text_printf(&((Harness *)user)->messages, "%s\n", data->pMessage);
     return VK_FALSE;
@@ -59,26 +60,34 @@ static VKAPI_ATTR VkBool32 VKAPI_CALL message_seen(VkDebugUtilsMessageSeverityFl
 static bool instance_create(Harness *h, bool validate) {
     static const char *const layer = "VK_LAYER_KHRONOS_validation";
     static const char *const extension = VK_EXT_DEBUG_UTILS_EXTENSION_NAME;
-    static const VkValidationFeatureEnableEXT enable = VK_VALIDATION_FEATURE_ENABLE_SYNCHRONIZATION_VALIDATION_EXT;
+    static const VkValidationFeatureEnableEXT enable =
+        VK_VALIDATION_FEATURE_ENABLE_SYNCHRONIZATION_VALIDATION_EXT;
     VkValidationFeaturesEXT features = {.sType = VK_STRUCTURE_TYPE_VALIDATION_FEATURES_EXT,
-                                        .enabledValidationFeatureCount = 1, .pEnabledValidationFeatures = &enable};
-    VkApplicationInfo app = {.sType = VK_STRUCTURE_TYPE_APPLICATION_INFO, .apiVersion = VK_API_VERSION_1_3};
-    VkInstanceCreateInfo info = {.sType = VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO, .pApplicationInfo = &app};
+                                        .enabledValidationFeatureCount = 1,
+                                        .pEnabledValidationFeatures = &enable};
+    VkApplicationInfo app = {.sType = VK_STRUCTURE_TYPE_APPLICATION_INFO,
+                             .apiVersion = VK_API_VERSION_1_3};
+    VkInstanceCreateInfo info = {.sType = VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO,
+                                 .pApplicationInfo = &app};
     if (validate) {
         info.pNext = &features;
         info.enabledLayerCount = info.enabledExtensionCount = 1;
         info.ppEnabledLayerNames = &layer, info.ppEnabledExtensionNames = &extension;
     }
     VkResult r = vkCreateInstance(&info, NULL, &h->instance);
-    if (r == VK_ERROR_LAYER_NOT_PRESENT) fail(FAIL_ENVIRONMENT, "QCC_VALIDATE: the validation layer is not installed");
+    if (r == VK_ERROR_LAYER_NOT_PRESENT)
+        fail(FAIL_ENVIRONMENT, "QCC_VALIDATE: the validation layer is not installed");
     if (r != VK_SUCCESS) return false;
     volkLoadInstance(h->instance);
     if (!validate) return true;
     VkDebugUtilsMessengerCreateInfoEXT m = {
         .sType = VK_STRUCTURE_TYPE_DEBUG_UTILS_MESSENGER_CREATE_INFO_EXT,
-        .messageSeverity = VK_DEBUG_UTILS_MESSAGE_SEVERITY_WARNING_BIT_EXT | VK_DEBUG_UTILS_MESSAGE_SEVERITY_ERROR_BIT_EXT,
-        .messageType = VK_DEBUG_UTILS_MESSAGE_TYPE_GENERAL_BIT_EXT | VK_DEBUG_UTILS_MESSAGE_TYPE_VALIDATION_BIT_EXT,
-        .pfnUserCallback = message_seen, .pUserData = h};
+        .messageSeverity = VK_DEBUG_UTILS_MESSAGE_SEVERITY_WARNING_BIT_EXT |
+                           VK_DEBUG_UTILS_MESSAGE_SEVERITY_ERROR_BIT_EXT,
+        .messageType = VK_DEBUG_UTILS_MESSAGE_TYPE_GENERAL_BIT_EXT |
+                       VK_DEBUG_UTILS_MESSAGE_TYPE_VALIDATION_BIT_EXT,
+        .pfnUserCallback = message_seen,
+        .pUserData = h};
     return vkCreateDebugUtilsMessengerEXT(h->instance, &m, NULL, &h->messenger) == VK_SUCCESS;
 }
 
@@ -124,9 +133,12 @@ static bool extension_has(Harness *h, const char *name) {
 /* Every feature that the device has, but for bounds checks: a kernel must not lean on them.
  * With QCC_TARGET=weakest none: the validation layer then reports a module that needs one. */
 static bool device_create(Harness *h, bool *integer_dot) {
-    VkPhysicalDeviceVulkan11Features f11 = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_FEATURES};
-    VkPhysicalDeviceVulkan12Features f12 = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES};
-    VkPhysicalDeviceVulkan13Features f13 = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_3_FEATURES};
+    VkPhysicalDeviceVulkan11Features f11 = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_FEATURES};
+    VkPhysicalDeviceVulkan12Features f12 = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES};
+    VkPhysicalDeviceVulkan13Features f13 = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_3_FEATURES};
     VkPhysicalDeviceFeatures2 f = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2};
     VkPhysicalDeviceProperties p;
     vkGetPhysicalDeviceProperties(h->physical, &p);
@@ -151,10 +163,15 @@ static bool device_create(Harness *h, bool *integer_dot) {
     bool bare = weakest_only();
     if (bare) h->size_control = *integer_dot = false, n_extensions = 0;
     float priority = 1;
-    VkDeviceQueueCreateInfo q = {.sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO, .queueFamilyIndex = h->family,
-                                 .queueCount = 1, .pQueuePriorities = &priority};
-    VkDeviceCreateInfo info = {.sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO, .pNext = bare ? NULL : &f, .queueCreateInfoCount = 1,
-                               .pQueueCreateInfos = &q, .enabledExtensionCount = n_extensions,
+    VkDeviceQueueCreateInfo q = {.sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO,
+                                 .queueFamilyIndex = h->family,
+                                 .queueCount = 1,
+                                 .pQueuePriorities = &priority};
+    VkDeviceCreateInfo info = {.sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO,
+                               .pNext = bare ? NULL : &f,
+                               .queueCreateInfoCount = 1,
+                               .pQueueCreateInfos = &q,
+                               .enabledExtensionCount = n_extensions,
                                .ppEnabledExtensionNames = extensions};
     if (vkCreateDevice(h->physical, &info, NULL, &h->device) != VK_SUCCESS) return false;
     volkLoadDevice(h->device);
@@ -163,17 +180,23 @@ static bool device_create(Harness *h, bool *integer_dot) {
 }
 
 static bool pools_create(Harness *h) {
-    VkCommandPoolCreateInfo pool = {.sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO, .queueFamilyIndex = h->family,
+    VkCommandPoolCreateInfo pool = {.sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO,
+                                    .queueFamilyIndex = h->family,
                                     .flags = VK_COMMAND_POOL_CREATE_RESET_COMMAND_BUFFER_BIT};
     VkDescriptorPoolSize size = {VK_DESCRIPTOR_TYPE_STORAGE_BUFFER, KERNEL_MAX_ROLES * MAX_COPIES};
-    VkDescriptorPoolCreateInfo descriptors = {.sType = VK_STRUCTURE_TYPE_DESCRIPTOR_POOL_CREATE_INFO, .maxSets = MAX_COPIES,
-                                              .poolSizeCount = 1, .pPoolSizes = &size};
+    VkDescriptorPoolCreateInfo descriptors = {.sType =
+                                                  VK_STRUCTURE_TYPE_DESCRIPTOR_POOL_CREATE_INFO,
+                                              .maxSets = MAX_COPIES,
+                                              .poolSizeCount = 1,
+                                              .pPoolSizes = &size};
     VkQueryPoolCreateInfo queries = {.sType = VK_STRUCTURE_TYPE_QUERY_POOL_CREATE_INFO,
-                                     .queryType = VK_QUERY_TYPE_TIMESTAMP, .queryCount = 2};
+                                     .queryType = VK_QUERY_TYPE_TIMESTAMP,
+                                     .queryCount = 2};
     VkFenceCreateInfo fence = {.sType = VK_STRUCTURE_TYPE_FENCE_CREATE_INFO};
     if (vkCreateCommandPool(h->device, &pool, NULL, &h->commands) != VK_SUCCESS) return false;
     VkCommandBufferAllocateInfo command = {.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO,
-                                           .commandPool = h->commands, .commandBufferCount = 1};
+                                           .commandPool = h->commands,
+                                           .commandBufferCount = 1};
     return vkAllocateCommandBuffers(h->device, &command, &h->command) == VK_SUCCESS &&
            vkCreateDescriptorPool(h->device, &descriptors, NULL, &h->descriptors) == VK_SUCCESS &&
            vkCreateQueryPool(h->device, &queries, NULL, &h->queries) == VK_SUCCESS &&
@@ -199,7 +222,7 @@ static void harness_close(void *arg) {
     if (h->instance) vkDestroyInstance(h->instance, NULL);
 }
 
-/* ---- profiles ------------------------------------------------------------------------------------------------------ */
+/* ---- profiles -------------------------------------------------------------------------------- */
 
 Target *harness_profile(Harness *h, const char *name) {
     ASSERT(h->n_profiles < MAX_PROFILES);
@@ -212,7 +235,8 @@ const Target *harness_target(const Harness *h) { return &h->profiles[0].target; 
 
 static uint32_t least(uint32_t a, uint32_t b) { return a < b ? a : b; }
 
-/* The weakest target that is supported: no capability, and what Vulkan 1.1 requires of every device. */
+/* The weakest target that is supported: no capability, and what Vulkan 1.1 requires of every
+ * device. */
 static void target_weaken(Target *w) {
     memset(w->caps, 0, sizeof w->caps);
     w->n_coopmat = 0;
@@ -226,11 +250,13 @@ static void target_weaken(Target *w) {
 
 static void profiles_create(Harness *h, bool integer_dot) {
     h->n_profiles = 1;
-    h->profiles[0] = (Profile){.name = "device", .target = *target_read(h->arena, "auto", device_index())};
+    h->profiles[0] = (Profile){.name = "device",
+                               .target = *target_read(h->arena, "auto", device_index())};
     volkLoadInstance(h->instance); /* the probe left the functions of its own instance */
     volkLoadDevice(h->device);
     /* What works is tested, be it fast on this device or not. */
-    if (integer_dot && shader_ability()->caps[CAP_IDOT]) h->profiles[0].target.caps[CAP_IDOT] = true;
+    if (integer_dot && shader_ability()->caps[CAP_IDOT])
+        h->profiles[0].target.caps[CAP_IDOT] = true;
     Profile *device = &h->profiles[0];
     target_weaken(weakest_only() ? &device->target : harness_profile(h, "weakest"));
     if (!weakest_only()) return;
@@ -249,11 +275,12 @@ Harness *harness_open(Arena *a) {
     if (volkInitialize() != VK_SUCCESS || !instance_create(h, s && *s == '1')) return NULL;
     if (!physical_pick(h) || !device_create(h, &integer_dot) || !pools_create(h)) return NULL;
     profiles_create(h, integer_dot);
-    printf("device: %s%s\n", harness_target(h)->device_name, weakest_only() ? ", as the weakest target" : "");
+    printf("device: %s%s\n", harness_target(h)->device_name,
+           weakest_only() ? ", as the weakest target" : "");
     return h;
 }
 
-/* ---- cases --------------------------------------------------------------------------------------------------------- */
+/* ---- cases ----------------------------------------------------------------------------------- */
 
 static bool case_known(const HarnessCase *list, size_t n, const HarnessCase *c) {
     for (size_t i = 0; i < n; i++)
@@ -264,7 +291,8 @@ static bool case_known(const HarnessCase *list, size_t n, const HarnessCase *c) 
     return false;
 }
 
-static size_t profile_cases(Harness *h, Profile *p, const KernelOp *op, HarnessCase **list, const char **why) {
+static size_t profile_cases(Harness *h, Profile *p, const KernelOp *op, HarnessCase **list,
+                            const char **why) {
     Arena *a = h->arena;
     const char *dir = getenv("QCC_KERNELS");
     if (!p->library) p->library = select_open(a, &p->target, dir);
@@ -275,7 +303,9 @@ static size_t profile_cases(Harness *h, Profile *p, const KernelOp *op, HarnessC
     for (uint32_t i = 0; i < n; i++) {
         c[i] = (HarnessCase){.profile = p->name, .choice = &choices[i]};
         c[i].label = arena_printf(a, "%s: %s", p->name, choices[i].label);
-        jobs[i] = (SpirvJob){.name = c[i].label, .source = choices[i].source, .api_version = p->target.api_version,
+        jobs[i] = (SpirvJob){.name = c[i].label,
+                             .source = choices[i].source,
+                             .api_version = p->target.api_version,
                              .needs = choices[i].needs};
     }
     spirv_compile(a, jobs, n, 2, dir, true);
@@ -340,30 +370,40 @@ uint32_t harness_sample_few(HarnessCase *c, uint32_t n, uint32_t most) {
     return most;
 }
 
-/* ---- pipelines ----------------------------------------------------------------------------------------------------- */
+/* ---- pipelines ------------------------------------------------------------------------------- */
 
 static const char *pipeline_create(Harness *h, const HarnessCase *c, Pipeline *p) {
     VkDescriptorSetLayoutBinding b[KERNEL_MAX_ROLES];
     for (uint32_t i = 0; i < c->choice->n_bindings; i++)
-        b[i] = (VkDescriptorSetLayoutBinding){i, VK_DESCRIPTOR_TYPE_STORAGE_BUFFER, 1, VK_SHADER_STAGE_COMPUTE_BIT, NULL};
-    VkDescriptorSetLayoutCreateInfo set = {.sType = VK_STRUCTURE_TYPE_DESCRIPTOR_SET_LAYOUT_CREATE_INFO,
-                                           .bindingCount = c->choice->n_bindings, .pBindings = b};
+        b[i] = (VkDescriptorSetLayoutBinding){i, VK_DESCRIPTOR_TYPE_STORAGE_BUFFER, 1,
+                                              VK_SHADER_STAGE_COMPUTE_BIT, NULL};
+    VkDescriptorSetLayoutCreateInfo set = {.sType =
+                                               VK_STRUCTURE_TYPE_DESCRIPTOR_SET_LAYOUT_CREATE_INFO,
+                                           .bindingCount = c->choice->n_bindings,
+                                           .pBindings = b};
     vkCreateDescriptorSetLayout(h->device, &set, NULL, &p->set_layout);
-    VkPipelineLayoutCreateInfo layout = {.sType = VK_STRUCTURE_TYPE_PIPELINE_LAYOUT_CREATE_INFO, .setLayoutCount = 1,
+    VkPipelineLayoutCreateInfo layout = {.sType = VK_STRUCTURE_TYPE_PIPELINE_LAYOUT_CREATE_INFO,
+                                         .setLayoutCount = 1,
                                          .pSetLayouts = &p->set_layout};
     vkCreatePipelineLayout(h->device, &layout, NULL, &p->layout);
     VkShaderModuleCreateInfo code = {.sType = VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO,
-                                     .codeSize = c->module.bytes, .pCode = c->module.words};
+                                     .codeSize = c->module.bytes,
+                                     .pCode = c->module.words};
     VkShaderModule module;
-    if (vkCreateShaderModule(h->device, &code, NULL, &module) != VK_SUCCESS) return "the driver refuses the module";
+    if (vkCreateShaderModule(h->device, &code, NULL, &module) != VK_SUCCESS)
+        return "the driver refuses the module";
     VkPipelineShaderStageRequiredSubgroupSizeCreateInfo size = {
         .sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_REQUIRED_SUBGROUP_SIZE_CREATE_INFO,
         .requiredSubgroupSize = c->choice->subgroup};
     bool fix = c->choice->subgroup && h->size_control;
     VkComputePipelineCreateInfo info = {
-        .sType = VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO, .layout = p->layout,
-        .stage = {.sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO, .stage = VK_SHADER_STAGE_COMPUTE_BIT,
-                  .module = module, .pName = "main", .pNext = fix ? &size : NULL,
+        .sType = VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO,
+        .layout = p->layout,
+        .stage = {.sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO,
+                  .stage = VK_SHADER_STAGE_COMPUTE_BIT,
+                  .module = module,
+                  .pName = "main",
+                  .pNext = fix ? &size : NULL,
                   .flags = fix ? VK_PIPELINE_SHADER_STAGE_CREATE_REQUIRE_FULL_SUBGROUPS_BIT : 0}};
     VkResult r = vkCreateComputePipelines(h->device, VK_NULL_HANDLE, 1, &info, NULL, &p->pipeline);
     vkDestroyShaderModule(h->device, module, NULL);
@@ -372,16 +412,20 @@ static const char *pipeline_create(Harness *h, const HarnessCase *c, Pipeline *p
 
 static const char *pipeline_get(Harness *h, const HarnessCase *c, Pipeline **out) {
     if (c->module.local_size != c->choice->local)
-        return arena_printf(h->arena, "local size %u, the knob says %u", c->module.local_size, c->choice->local);
+        return arena_printf(h->arena, "local size %u, the knob says %u", c->module.local_size,
+                            c->choice->local);
     if (c->module.n_bindings > c->choice->n_bindings)
-        return arena_printf(h->arena, "%u bindings, %u bound", c->module.n_bindings, c->choice->n_bindings);
+        return arena_printf(h->arena, "%u bindings, %u bound", c->module.n_bindings,
+                            c->choice->n_bindings);
     for (size_t i = 0; i < h->n_pipelines; i++) {
         *out = &h->pipelines[i];
         if ((*out)->hash == c->module.hash && (*out)->subgroup == c->choice->subgroup &&
             (*out)->n_bindings == c->choice->n_bindings)
             return NULL;
     }
-    Pipeline p = {.hash = c->module.hash, .subgroup = c->choice->subgroup, .n_bindings = c->choice->n_bindings};
+    Pipeline p = {.hash = c->module.hash,
+                  .subgroup = c->choice->subgroup,
+                  .n_bindings = c->choice->n_bindings};
     const char *error = pipeline_create(h, c, &p);
     h->pipelines = arena_grow(h->arena, h->pipelines, h->n_pipelines, &h->cap_pipelines, sizeof p);
     *out = &h->pipelines[h->n_pipelines++];
@@ -389,19 +433,20 @@ static const char *pipeline_get(Harness *h, const HarnessCase *c, Pipeline **out
     return error;
 }
 
-/* ---- buffers ------------------------------------------------------------------------------------------------------- */
+/* ---- buffers --------------------------------------------------------------------------------- */
 
 typedef struct { /* guard words, contents, guard words */
     VkBuffer buffer;
     VkDeviceMemory memory;
     uint32_t *map;
-    size_t bytes; /* of the contents */
+    size_t bytes;  /* of the contents */
     size_t stride; /* from one copy to the next */
     uint32_t copies;
 } Store;
 
 static uint32_t memory_type(const Harness *h, uint32_t allowed) {
-    const VkMemoryPropertyFlags need = VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT;
+    const VkMemoryPropertyFlags need = VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT |
+                                       VK_MEMORY_PROPERTY_HOST_COHERENT_BIT;
     uint32_t best = UINT32_MAX;
     for (uint32_t i = 0; i < h->memory.memoryTypeCount; i++) {
         VkMemoryPropertyFlags f = h->memory.memoryTypes[i].propertyFlags;
@@ -414,20 +459,24 @@ static uint32_t memory_type(const Harness *h, uint32_t allowed) {
 
 static const char *store_create(Harness *h, const HarnessBuffer *b, uint32_t copies, Store *s) {
     s->bytes = b->bytes, s->stride = round_up(b->bytes, GUARD_BYTES), s->copies = copies;
-    VkBufferCreateInfo info = {.sType = VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO, .usage = VK_BUFFER_USAGE_STORAGE_BUFFER_BIT,
+    VkBufferCreateInfo info = {.sType = VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO,
+                               .usage = VK_BUFFER_USAGE_STORAGE_BUFFER_BIT,
                                .size = (s->copies - 1) * s->stride + b->bytes + 2 * GUARD_BYTES};
     if (vkCreateBuffer(h->device, &info, NULL, &s->buffer) != VK_SUCCESS) return "no buffer";
     VkMemoryRequirements need;
     vkGetBufferMemoryRequirements(h->device, s->buffer, &need);
-    VkMemoryAllocateInfo memory = {.sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO, .allocationSize = need.size,
+    VkMemoryAllocateInfo memory = {.sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO,
+                                   .allocationSize = need.size,
                                    .memoryTypeIndex = memory_type(h, need.memoryTypeBits)};
     if (vkAllocateMemory(h->device, &memory, NULL, &s->memory) != VK_SUCCESS) return "no memory";
     vkBindBufferMemory(h->device, s->buffer, s->memory, 0);
     void *map;
-    if (vkMapMemory(h->device, s->memory, 0, VK_WHOLE_SIZE, 0, &map) != VK_SUCCESS) return "no mapping";
+    if (vkMapMemory(h->device, s->memory, 0, VK_WHOLE_SIZE, 0, &map) != VK_SUCCESS)
+        return "no mapping";
     s->map = map;
     for (size_t i = 0; i < (size_t)info.size / 4; i++) s->map[i] = POISON;
-    for (uint32_t i = 0; b->in && i < s->copies; i++) memcpy(s->map + (GUARD_BYTES + i * s->stride) / 4, b->in, b->bytes);
+    for (uint32_t i = 0; b->in && i < s->copies; i++)
+        memcpy(s->map + (GUARD_BYTES + i * s->stride) / 4, b->in, b->bytes);
     return NULL;
 }
 
@@ -440,9 +489,11 @@ static const char *store_check(Harness *h, const HarnessBuffer *b, const Store *
     size_t words = s->bytes / 4, guard = GUARD_BYTES / 4;
     for (size_t i = 0; i < guard; i++) {
         if (s->map[i] != POISON)
-            return arena_printf(h->arena, "role %s: wrote %zu words before the buffer", b->role, guard - i);
+            return arena_printf(h->arena, "role %s: wrote %zu words before the buffer", b->role,
+                                guard - i);
         if (s->map[guard + words + i] != POISON)
-            return arena_printf(h->arena, "role %s: wrote %zu words behind the end", b->role, i + 1);
+            return arena_printf(h->arena, "role %s: wrote %zu words behind the end", b->role,
+                                i + 1);
     }
     if (!b->out && b->in && memcmp(s->map + guard, b->in, b->bytes) != 0)
         return arena_printf(h->arena, "role %s: an input was changed", b->role);
@@ -450,48 +501,59 @@ static const char *store_check(Harness *h, const HarnessBuffer *b, const Store *
     return NULL;
 }
 
-/* ---- dispatch ------------------------------------------------------------------------------------------------------ */
+/* ---- dispatch -------------------------------------------------------------------------------- */
 
 /* A set for copy number `copy` of the buffers. */
-static void descriptors_write(Harness *h, VkDescriptorSet set, const HarnessCase *c, const Store *s, uint32_t copy) {
+static void descriptors_write(Harness *h, VkDescriptorSet set, const HarnessCase *c, const Store *s,
+                              uint32_t copy) {
     VkDescriptorBufferInfo info[KERNEL_MAX_ROLES];
     VkWriteDescriptorSet w[KERNEL_MAX_ROLES];
     for (uint32_t i = 0; i < c->choice->n_bindings; i++) {
-        info[i] = (VkDescriptorBufferInfo){s[i].buffer, GUARD_BYTES + copy * s[i].stride, s[i].bytes + GUARD_BYTES};
-        w[i] = (VkWriteDescriptorSet){.sType = VK_STRUCTURE_TYPE_WRITE_DESCRIPTOR_SET, .dstSet = set, .dstBinding = i,
-                                      .descriptorCount = 1, .descriptorType = VK_DESCRIPTOR_TYPE_STORAGE_BUFFER,
+        info[i] = (VkDescriptorBufferInfo){s[i].buffer, GUARD_BYTES + copy * s[i].stride,
+                                           s[i].bytes + GUARD_BYTES};
+        w[i] = (VkWriteDescriptorSet){.sType = VK_STRUCTURE_TYPE_WRITE_DESCRIPTOR_SET,
+                                      .dstSet = set,
+                                      .dstBinding = i,
+                                      .descriptorCount = 1,
+                                      .descriptorType = VK_DESCRIPTOR_TYPE_STORAGE_BUFFER,
                                       .pBufferInfo = &info[i]};
     }
     vkUpdateDescriptorSets(h->device, c->choice->n_bindings, w, 0, NULL);
 }
 
 /* Dispatches with several sets are independent of each other: no barriers between. */
-static void dispatch_record(Harness *h, const HarnessCase *c, const Pipeline *p, const VkDescriptorSet *set, uint32_t n_sets,
-                            uint32_t n) {
+static void dispatch_record(Harness *h, const HarnessCase *c, const Pipeline *p,
+                            const VkDescriptorSet *set, uint32_t n_sets, uint32_t n) {
     VkCommandBufferBeginInfo begin = {.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO};
-    VkMemoryBarrier barrier = {.sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER, .srcAccessMask = VK_ACCESS_SHADER_WRITE_BIT,
-                               .dstAccessMask = VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT};
+    VkMemoryBarrier barrier = {.sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER,
+                               .srcAccessMask = VK_ACCESS_SHADER_WRITE_BIT,
+                               .dstAccessMask = VK_ACCESS_SHADER_READ_BIT |
+                                                VK_ACCESS_SHADER_WRITE_BIT};
     vkBeginCommandBuffer(h->command, &begin);
     vkCmdResetQueryPool(h->command, h->queries, 0, 2);
     vkCmdBindPipeline(h->command, VK_PIPELINE_BIND_POINT_COMPUTE, p->pipeline);
     for (uint32_t i = 0; i < n + (n > 1); i++) { /* of several the first one warms up */
-        if (i == (n > 1)) vkCmdWriteTimestamp(h->command, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, h->queries, 0);
+        if (i == (n > 1))
+            vkCmdWriteTimestamp(h->command, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, h->queries, 0);
         if (i == (n > 1) || (i && n_sets == 1))
-            vkCmdPipelineBarrier(h->command, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, 0, 1,
-                                 &barrier, 0, NULL, 0, NULL);
+            vkCmdPipelineBarrier(h->command, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT,
+                                 VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, 0, 1, &barrier, 0, NULL, 0,
+                                 NULL);
         if (i == 0 || n_sets > 1)
-            vkCmdBindDescriptorSets(h->command, VK_PIPELINE_BIND_POINT_COMPUTE, p->layout, 0, 1, &set[i % n_sets], 0, NULL);
+            vkCmdBindDescriptorSets(h->command, VK_PIPELINE_BIND_POINT_COMPUTE, p->layout, 0, 1,
+                                    &set[i % n_sets], 0, NULL);
         vkCmdDispatch(h->command, c->choice->groups[0], c->choice->groups[1], c->choice->groups[2]);
     }
     vkCmdWriteTimestamp(h->command, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, h->queries, 1);
     barrier.dstAccessMask = VK_ACCESS_HOST_READ_BIT;
-    vkCmdPipelineBarrier(h->command, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, VK_PIPELINE_STAGE_HOST_BIT, 0, 1, &barrier, 0,
-                         NULL, 0, NULL);
+    vkCmdPipelineBarrier(h->command, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT,
+                         VK_PIPELINE_STAGE_HOST_BIT, 0, 1, &barrier, 0, NULL, 0, NULL);
     vkEndCommandBuffer(h->command);
 }
 
 static const char *dispatch_wait(Harness *h) {
-    VkSubmitInfo submit = {.sType = VK_STRUCTURE_TYPE_SUBMIT_INFO, .commandBufferCount = 1,
+    VkSubmitInfo submit = {.sType = VK_STRUCTURE_TYPE_SUBMIT_INFO,
+                           .commandBufferCount = 1,
                            .pCommandBuffers = &h->command};
     if (vkQueueSubmit(h->queue, 1, &submit, h->fence) != VK_SUCCESS) return "submission failed";
     if (vkWaitForFences(h->device, 1, &h->fence, VK_TRUE, 120ull * 1000000000) != VK_SUCCESS)
@@ -500,12 +562,14 @@ static const char *dispatch_wait(Harness *h) {
     return NULL;
 }
 
-static const char *stores_create(Harness *h, const HarnessCase *c, HarnessBuffer *b, uint32_t n_buffers, uint32_t copies,
-                                 Store *s, const HarnessBuffer **bound) {
+static const char *stores_create(Harness *h, const HarnessCase *c, HarnessBuffer *b,
+                                 uint32_t n_buffers, uint32_t copies, Store *s,
+                                 const HarnessBuffer **bound) {
     for (uint32_t i = 0; i < c->choice->n_bindings; i++) {
         for (uint32_t k = 0; k < n_buffers; k++)
             if (!strcmp(b[k].role, c->choice->role[i].name)) bound[i] = &b[k];
-        if (!bound[i]) return arena_printf(h->arena, "no buffer for role %s", c->choice->role[i].name);
+        if (!bound[i])
+            return arena_printf(h->arena, "no buffer for role %s", c->choice->role[i].name);
         const char *error = store_create(h, bound[i], copies, &s[i]);
         if (error) return error;
     }
@@ -518,15 +582,19 @@ static void time_read(Harness *h, uint32_t n, double *us) {
     *us = (double)(t[1] - t[0]) * (double)h->timestamp_ns / 1e3 / n;
 }
 
-/* One submission; with `us` submissions go on until the clocks of the device are up, and the fastest counts. */
-static const char *run_all(Harness *h, const HarnessCase *c, const Pipeline *p, Store *s, uint32_t n, double *us) {
+/* One submission; with `us` submissions go on until the clocks of the device are up, and the
+ * fastest counts. */
+static const char *run_all(Harness *h, const HarnessCase *c, const Pipeline *p, Store *s,
+                           uint32_t n, double *us) {
     VkDescriptorSetAllocateInfo info = {.sType = VK_STRUCTURE_TYPE_DESCRIPTOR_SET_ALLOCATE_INFO,
-                                        .descriptorPool = h->descriptors, .descriptorSetCount = 1,
+                                        .descriptorPool = h->descriptors,
+                                        .descriptorSetCount = 1,
                                         .pSetLayouts = &p->set_layout};
     VkDescriptorSet set[MAX_COPIES];
     uint32_t n_sets = c->choice->n_bindings ? s[0].copies : 1;
     for (uint32_t i = 0; i < n_sets; i++) {
-        if (vkAllocateDescriptorSets(h->device, &info, &set[i]) != VK_SUCCESS) return "no descriptor set";
+        if (vkAllocateDescriptorSets(h->device, &info, &set[i]) != VK_SUCCESS)
+            return "no descriptor set";
         descriptors_write(h, set[i], c, s, i);
     }
     dispatch_record(h, c, p, set, n_sets, n);
@@ -541,8 +609,8 @@ static const char *run_all(Harness *h, const HarnessCase *c, const Pipeline *p, 
     return error;
 }
 
-static const char *run_bound(Harness *h, const HarnessCase *c, HarnessBuffer *b, uint32_t n_buffers, uint32_t n,
-                             uint32_t copies, double *us) {
+static const char *run_bound(Harness *h, const HarnessCase *c, HarnessBuffer *b, uint32_t n_buffers,
+                             uint32_t n, uint32_t copies, double *us) {
     Pipeline *p = NULL;
     Store s[KERNEL_MAX_ROLES] = {0};
     const HarnessBuffer *bound[KERNEL_MAX_ROLES] = {0};
@@ -550,14 +618,15 @@ static const char *run_bound(Harness *h, const HarnessCase *c, HarnessBuffer *b,
     const char *error = pipeline_get(h, c, &p);
     if (!error) error = stores_create(h, c, b, n_buffers, copies, s, bound);
     if (!error) error = run_all(h, c, p, s, n, us);
-    for (uint32_t i = 0; !error && !us && i < c->choice->n_bindings; i++) error = store_check(h, bound[i], &s[i]);
+    for (uint32_t i = 0; !error && !us && i < c->choice->n_bindings; i++)
+        error = store_check(h, bound[i], &s[i]);
     for (uint32_t i = 0; i < c->choice->n_bindings; i++) store_free(h, &s[i]);
     if (!error && h->messages.n) error = arena_strdup(h->arena, h->messages.s);
     return error;
 }
 
-const char *harness_time(Harness *h, const HarnessCase *c, HarnessBuffer *b, uint32_t n_buffers, uint32_t n,
-                         uint32_t copies, double *us) {
+const char *harness_time(Harness *h, const HarnessCase *c, HarnessBuffer *b, uint32_t n_buffers,
+                         uint32_t n, uint32_t copies, double *us) {
     return run_bound(h, c, b, n_buffers, n, copies, us);
 }
 
@@ -565,7 +634,7 @@ const char *harness_run(Harness *h, const HarnessCase *c, HarnessBuffer *b, uint
     return run_bound(h, c, b, n_buffers, 1, 1, NULL);
 }
 
-/* ---- numbers ------------------------------------------------------------------------------------------------------- */
+/* ---- numbers --------------------------------------------------------------------------------- */
 
 uint32_t harness_random(uint32_t *state) {
     uint32_t x = *state ? *state : 1;
@@ -574,7 +643,8 @@ uint32_t harness_random(uint32_t *state) {
 }
 
 float harness_normal(uint32_t *state) { /* Box and Muller */
-    double u = ((double)harness_random(state) + 1) / 4294967297.0, v = (double)harness_random(state) / 4294967296.0;
+    double u = ((double)harness_random(state) + 1) / 4294967297.0,
+           v = (double)harness_random(state) / 4294967296.0;
     return (float)(sqrt(-2 * log(u)) * cos(6.283185307179586 * v));
 }
 

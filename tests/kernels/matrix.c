@@ -22,7 +22,7 @@ Matrix *matrix_of(Arena *a, const Format *f, uint32_t rows, uint32_t k, const ui
     *w = (Matrix){.format = f, .rows = rows, .k = k, .blocks = blocks};
     w->packed_bytes = (size_t)format_layout(f, rows, k, w->plane);
     w->packed = arena_alloc(a, w->packed_bytes);
-    w->value = ARENA_ARRAY(a, float, (size_t)rows * k);
+    w->value = ARENA_ARRAY(a, float, (size_t)rows *k);
     for (uint32_t r = 0; r < rows; r++) {
         const uint8_t *row = blocks + r * format_row_bytes(f, k);
         uint8_t *plane[FORMAT_MAX_PLANES];
@@ -38,12 +38,12 @@ Matrix *matrix_random(Arena *a, const Format *f, uint32_t rows, uint32_t k, uint
     size_t n = (size_t)rows * (k / f->block_n);
     uint8_t *blocks = arena_alloc(a, n * f->block_bytes);
     if (f->quantize) { /* blocks of a row may have a scale in common */
-        for (uint32_t r = 0; r < rows; r++) f->quantize(random_normals(a, k, seed), k, blocks + r * format_row_bytes(f, k));
+        for (uint32_t r = 0; r < rows; r++)
+            f->quantize(random_normals(a, k, seed), k, blocks + r * format_row_bytes(f, k));
         return matrix_of(a, f, rows, k, blocks);
     }
     float *v = ARENA_ARRAY(a, float, f->block_n);
-    for (size_t i = 0; i < n; i++)
-        do {
+    for (size_t i = 0; i < n; i++) do {
             for (uint32_t j = 0; j < f->block_bytes; j++)
                 blocks[i * f->block_bytes + j] = (uint8_t)(harness_random(seed) >> 11);
             f->decode(blocks + i * f->block_bytes, v);
@@ -55,7 +55,8 @@ void matrix_multiply(const Matrix *w, const float *x, size_t x_stride, uint32_t 
     for (uint32_t t = 0; t < m; t++)
         for (uint32_t r = 0; r < w->rows; r++) {
             double sum = 0;
-            for (uint32_t i = 0; i < w->k; i++) sum += (double)w->value[(size_t)r * w->k + i] * x[t * x_stride + i];
+            for (uint32_t i = 0; i < w->k; i++)
+                sum += (double)w->value[(size_t)r * w->k + i] * x[t * x_stride + i];
             y[(size_t)t * w->rows + r] = sum;
         }
 }
@@ -71,4 +72,6 @@ void matrix_describe(KernelOp *op, const Matrix *w, uint32_t n_parts) {
     op->flops = 2.0 * w->rows * w->k;
 }
 
-HarnessBuffer matrix_buffer(const Matrix *w) { return (HarnessBuffer){"w", w->packed, NULL, w->packed_bytes}; }
+HarnessBuffer matrix_buffer(const Matrix *w) {
+    return (HarnessBuffer){"w", w->packed, NULL, w->packed_bytes};
+}

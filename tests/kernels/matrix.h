@@ -1,4 +1,5 @@
-/* matrix.h - weight matrices for kernel tests: GGUF blocks, what they mean, and the packed part that kernels read. */
+/* matrix.h - weight matrices for kernel tests: GGUF blocks, what they mean, and the packed part
+ * that kernels read. */
 #ifndef QCC_TEST_MATRIX_H
 #define QCC_TEST_MATRIX_H
 #include "../unit/formats.h"
@@ -20,7 +21,8 @@ Matrix *matrix_random(Arena *a, const Format *f, uint32_t rows, uint32_t k, uint
 Matrix *matrix_of(Arena *a, const Format *f, uint32_t rows, uint32_t k, const uint8_t *blocks);
 /* y[m][r] = sum of value[r][i] x[m][i], in f64. */
 void matrix_multiply(const Matrix *w, const float *x, size_t x_stride, uint32_t m, double *y);
-/* Role w and the constants that describe it: K, ROWS (those of one of `n_parts` equal parts of the rows), PLANE0.. */
+/* Role w and the constants that describe it: K, ROWS (those of one of `n_parts` equal parts of the
+ * rows), PLANE0.. */
 void matrix_describe(KernelOp *op, const Matrix *w, uint32_t n_parts);
 HarnessBuffer matrix_buffer(const Matrix *w);
 float *random_normals(Arena *a, size_t n, uint32_t *seed);

@@ -1,4 +1,5 @@
-/* test_attention.c - attention_decode and attention against loops in double over the rounded cache. */
+/* test_attention.c - attention_decode and attention against loops in double over the rounded
+ * cache. */
 #include "../unit/check.h"
 #include "../../kernels/lib/step.h"
 #include "cache.h"
@@ -21,8 +22,8 @@ typedef struct {
     Shape s;
     uint32_t pos, valid;
     float scale;
-    float *qkv;      /* [m][nh + 2 nkv][hd] */
-    void *kc, *vc;   /* before */
+    float *qkv;    /* [m][nh + 2 nkv][hd] */
+    void *kc, *vc; /* before */
     void *kc_out, *vc_out;
     float *y;
 } Run;
@@ -44,8 +45,10 @@ static void *cache_random(const Cache *c, uint32_t known) {
     return m;
 }
 
-/* Attention of query q with positions [begin, end): o = sum of exp(score - max) v, and max and sum. */
-static void attend(const Run *r, const double *q, uint32_t head, uint32_t begin, uint32_t end, double *o, double ml[2]) {
+/* Attention of query q with positions [begin, end): o = sum of exp(score - max) v, and max and
+ * sum. */
+static void attend(const Run *r, const double *q, uint32_t head, uint32_t begin, uint32_t end,
+                   double *o, double ml[2]) {
     const Cache *c = &r->s.cache;
     double *score = ARENA_ARRAY(arena, double, end - begin);
     float x[256];
@@ -65,13 +68,14 @@ static void attend(const Run *r, const double *q, uint32_t head, uint32_t begin,
     }
 }
 
-static void check_error(const char *label, const Run *r, uint32_t head, const float *got, const double *want) {
+static void check_error(const char *label, const Run *r, uint32_t head, const float *got,
+                        const double *want) {
     double e = harness_rms(got, want, r->s.cache.hd);
     worst = fmax(worst, e);
     CHECK(e < 1e-5, "%s: position %u head %u: relative rms error %g", label, r->pos, head, e);
 }
 
-/* ---- one token ----------------------------------------------------------------------------------------------------- */
+/* ---- one token ------------------------------------------------------------------------------- */
 
 static void check_new_rows(const Run *r, const char *label) {
     const Cache *c = &r->s.cache;
@@ -86,7 +90,8 @@ static void check_new_rows(const Run *r, const char *label) {
         cache_get(c, r->vc_out, h, r->pos, got);
         CHECK(cache_rounded(c, v, got), "%s: position %u: value of head %u", label, r->pos, h);
         for (uint32_t p = 0; p < c->ctx; p++)
-            CHECK(p == r->pos || (cache_same(c, r->kc, r->kc_out, h, p) && cache_same(c, r->vc, r->vc_out, h, p)),
+            CHECK(p == r->pos || (cache_same(c, r->kc, r->kc_out, h, p) &&
+                                  cache_same(c, r->vc, r->vc_out, h, p)),
                   "%s: position %u was written", label, p);
     }
 }
@@ -106,9 +111,11 @@ static void check_parts(const Run *r, const char *label) {
             weight += f * ml[2 * s + 1];
             for (uint32_t i = 0; i < hd; i++) {
                 sum[i] += f * o[i];
-                CHECK(ml[2 * s + 1] > 0 || o[i] == 0, "%s: empty part %u of head %u is not zero", label, s, h);
+                CHECK(ml[2 * s + 1] > 0 || o[i] == 0, "%s: empty part %u of head %u is not zero",
+                      label, s, h);
             }
-            CHECK(ml[2 * s + 1] > 0 || ml[2 * s] <= -1e30f, "%s: empty part %u of head %u has maximum %g", label, s, h, ml[2 * s]);
+            CHECK(ml[2 * s + 1] > 0 || ml[2 * s] <= -1e30f,
+                  "%s: empty part %u of head %u has maximum %g", label, s, h, ml[2 * s]);
         }
         for (uint32_t i = 0; i < hd; i++) merged[i] = (float)(sum[i] / weight), want[i] /= whole[1];
         check_error(label, r, h, merged, want);
@@ -120,18 +127,22 @@ static void run_decode(Run *r, const HarnessCase *c, const float *table, size_t 
     size_t y_floats = (size_t)r->s.nh * r->s.ns * (r->s.cache.hd + 2);
     uint32_t step[STEP_WORDS] = {r->pos, r->pos + 1};
     r->y = ARENA_ARRAY(arena, float, y_floats);
-    HarnessBuffer b[] = {{"step", step, NULL, sizeof step}, {"qkv", r->qkv, NULL, width * 4}, {"rope", table, NULL, table_bytes},
-                         {"kc", r->kc, r->kc_out, bytes}, {"vc", r->vc, r->vc_out, bytes}, {"y", NULL, r->y, y_floats * 4}};
+    HarnessBuffer b[] = {{"step", step, NULL, sizeof step},  {"qkv", r->qkv, NULL, width * 4},
+                         {"rope", table, NULL, table_bytes}, {"kc", r->kc, r->kc_out, bytes},
+                         {"vc", r->vc, r->vc_out, bytes},    {"y", NULL, r->y, y_floats * 4}};
     const char *error = harness_run(harness, c, b, 6);
     CHECK(!error, "%s: position %u: %s", c->label, r->pos, error);
     if (error) return;
     if (r->pos < r->s.cache.ctx) check_new_rows(r, c->label), check_parts(r, c->label);
-    else CHECK(!memcmp(r->kc, r->kc_out, bytes) && !memcmp(r->vc, r->vc_out, bytes), "%s: wrote behind the context", c->label);
+    else
+        CHECK(!memcmp(r->kc, r->kc_out, bytes) && !memcmp(r->vc, r->vc_out, bytes),
+              "%s: wrote behind the context", c->label);
 }
 
 static void shape_constants(KernelOp *op, const Shape *s, float scale) {
     op->uses_kv = true, op->kv = s->cache.type;
-    kernel_op_uint(op, "M", s->m), kernel_op_uint(op, "NH", s->nh), kernel_op_uint(op, "NKV", s->cache.nkv);
+    kernel_op_uint(op, "M", s->m), kernel_op_uint(op, "NH", s->nh),
+        kernel_op_uint(op, "NKV", s->cache.nkv);
     kernel_op_uint(op, "HD", s->cache.hd), kernel_op_uint(op, "CTX", s->cache.ctx);
     kernel_op_float(op, "SCALE", scale);
     kernel_op_uint(op, "N_ROT", s->n_rot), kernel_op_uint(op, "HALVES", s->halves);
@@ -143,7 +154,8 @@ static Run run_begin(const Shape *s, uint32_t pos, uint32_t valid, uint32_t know
     r.qkv = ARENA_ARRAY(arena, float, n);
     random_row(r.qkv, (uint32_t)n);
     r.kc = cache_random(&s->cache, known), r.vc = cache_random(&s->cache, known);
-    r.kc_out = arena_alloc(arena, cache_bytes(&s->cache)), r.vc_out = arena_alloc(arena, cache_bytes(&s->cache));
+    r.kc_out = arena_alloc(arena, cache_bytes(&s->cache)),
+    r.vc_out = arena_alloc(arena, cache_bytes(&s->cache));
     return r;
 }
 
@@ -164,15 +176,16 @@ static void test_decode(Arena *a, Shape s, const uint32_t *position, int n) {
     for (int i = 0; i < n; i++) {
         if (position[i] > s.cache.ctx) continue;
         arena = arena_create();
-        Run r = run_begin(&s, position[i], 1, position[i] < s.cache.ctx ? position[i] : s.cache.ctx);
+        Run r = run_begin(&s, position[i], 1,
+                          position[i] < s.cache.ctx ? position[i] : s.cache.ctx);
         for (uint32_t k = 0; k < cases; k++) run_decode(&r, &c[k], table, table_bytes);
         arena_destroy(arena);
     }
-    printf("decode type %d, %u/%u heads of %u, %u parts: error %.2g, %u cases\n", s.cache.type, s.nh, s.cache.nkv, s.cache.hd,
-           s.ns, worst, cases);
+    printf("decode type %d, %u/%u heads of %u, %u parts: error %.2g, %u cases\n", s.cache.type,
+           s.nh, s.cache.nkv, s.cache.hd, s.ns, worst, cases);
 }
 
-/* ---- several rows -------------------------------------------------------------------------------------------------- */
+/* ---- several rows ---------------------------------------------------------------------------- */
 
 static void check_rows(const Run *r, const char *label) {
     uint32_t hd = r->s.cache.hd, width = (r->s.nh + 2 * r->s.cache.nkv) * hd;
@@ -192,13 +205,17 @@ static void check_rows(const Run *r, const char *label) {
 }
 
 static void run_rows(Run *r, const HarnessCase *c) {
-    size_t bytes = cache_bytes(&r->s.cache), width = (r->s.nh + 2 * r->s.cache.nkv) * r->s.cache.hd * r->s.m;
+    size_t bytes = cache_bytes(&r->s.cache),
+           width = (r->s.nh + 2 * r->s.cache.nkv) * r->s.cache.hd * r->s.m;
     size_t y_floats = (size_t)r->s.m * r->s.nh * r->s.cache.hd;
     uint32_t step[STEP_WORDS] = {r->pos, r->pos + r->valid};
     r->y = ARENA_ARRAY(arena, float, y_floats);
     r->kc_out = r->kc, r->vc_out = r->vc;
-    HarnessBuffer b[] = {{"step", step, NULL, sizeof step}, {"qkv", r->qkv, NULL, width * 4},
-                         {"kc", r->kc, NULL, bytes}, {"vc", r->vc, NULL, bytes}, {"y", NULL, r->y, y_floats * 4}};
+    HarnessBuffer b[] = {{"step", step, NULL, sizeof step},
+                         {"qkv", r->qkv, NULL, width * 4},
+                         {"kc", r->kc, NULL, bytes},
+                         {"vc", r->vc, NULL, bytes},
+                         {"y", NULL, r->y, y_floats * 4}};
     const char *error = harness_run(harness, c, b, 5);
     CHECK(!error, "%s: position %u: %s", c->label, r->pos, error);
     if (!error) check_rows(r, c->label);
@@ -223,8 +240,8 @@ static void test_rows(Shape s, const uint32_t *position, int n) {
         for (uint32_t k = 0; k < cases; k++) run_rows(&r, &c[k]);
         arena_destroy(arena);
     }
-    printf("rows type %d, %u/%u heads of %u, %u rows: error %.2g, %u cases\n", s.cache.type, s.nh, s.cache.nkv, s.cache.hd, s.m,
-           worst, cases);
+    printf("rows type %d, %u/%u heads of %u, %u rows: error %.2g, %u cases\n", s.cache.type, s.nh,
+           s.cache.nkv, s.cache.hd, s.m, worst, cases);
 }
 
 int main(void) {
@@ -237,17 +254,23 @@ int main(void) {
     }
     static const uint32_t position[] = {0, 1, 31, 255, 256, 257, 1000, 1024};
     static const Shape shapes[] = {
-        {{KV_F16, 3, 1024, 64}, 1, 9, 64, 4, true},   {{KV_F16, 2, 1024, 128}, 16, 8, 128, 16, false},
-        {{KV_Q8_0, 1, 1024, 96}, 3, 7, 96, 5, true},  {{KV_F32, 2, 1024, 80}, 17, 2, 32, 1, false},
-        {{KV_F16, 1, 1024, 256}, 2, 2, 256, 7, true}, {{KV_F16, 1, 300, 66}, 7, 3, 20, 2, false},
-        {{KV_Q8_0, 1, 1024, 34}, 64, 1, 34, 4, true}, {{KV_F32, 1, 260, 256}, 4, 4, 256, 2, true},
-        {{KV_F32, 1, 40, 2}, 9, 1, 2, 2, false},      {{KV_F16, 1, 260, 32}, 13, 32, 32, 3, true},
+        {{KV_F16, 3, 1024, 64}, 1, 9, 64, 4, true},
+        {{KV_F16, 2, 1024, 128}, 16, 8, 128, 16, false},
+        {{KV_Q8_0, 1, 1024, 96}, 3, 7, 96, 5, true},
+        {{KV_F32, 2, 1024, 80}, 17, 2, 32, 1, false},
+        {{KV_F16, 1, 1024, 256}, 2, 2, 256, 7, true},
+        {{KV_F16, 1, 300, 66}, 7, 3, 20, 2, false},
+        {{KV_Q8_0, 1, 1024, 34}, 64, 1, 34, 4, true},
+        {{KV_F32, 1, 260, 256}, 4, 4, 256, 2, true},
+        {{KV_F32, 1, 40, 2}, 9, 1, 2, 2, false},
+        {{KV_F16, 1, 260, 32}, 13, 32, 32, 3, true},
     };
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
         test_decode(a, shapes[i], position, 8);
         test_rows(shapes[i], position, 7);
     }
-    for (uint32_t m = 4; m <= 15; m += m < 6 ? 1 : 3) test_rows((Shape){{KV_F16, 1, 300, 16}, m, 3, 16, 1, true}, position + 1, 5);
+    for (uint32_t m = 4; m <= 15; m += m < 6 ? 1 : 3)
+        test_rows((Shape){{KV_F16, 1, 300, 16}, m, 3, 16, 1, true}, position + 1, 5);
     arena_destroy(a);
     return check_done();
 }

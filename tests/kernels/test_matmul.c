@@ -15,7 +15,8 @@ static double worst_f32, worst_f16;
 
 static bool uses_f16(const KernelChoice *c) { return strstr(c->file, "coopmat") != NULL; }
 
-static void case_run(const Shape *s, const HarnessCase *c, HarnessBuffer *b, float *y, const double *want) {
+static void case_run(const Shape *s, const HarnessCase *c, HarnessBuffer *b, float *y,
+                     const double *want) {
     const char *failed = harness_run(h, c, b, 5);
     double error = 0, sum = 0;
     size_t stray = 0, n = (size_t)s->m * s->y_stride;
@@ -26,22 +27,28 @@ static void case_run(const Shape *s, const HarnessCase *c, HarnessBuffer *b, flo
         }
         error += (y[i] - want[i]) * (y[i] - want[i]), sum += want[i] * want[i];
     }
-    double e = sqrt(error / fmax(sum, 1e-300)), *worst = uses_f16(c->choice) ? &worst_f16 : &worst_f32;
+    double e = sqrt(error / fmax(sum, 1e-300)),
+           *worst = uses_f16(c->choice) ? &worst_f16 : &worst_f32;
     CHECK(!failed, "m %u k %u rows %u, %s: %s", s->m, s->k, s->rows, c->label, failed);
-    CHECK(stray == 0, "m %u k %u rows %u, %s: %zu columns of others written", s->m, s->k, s->rows, c->label, stray);
-    CHECK(e < (uses_f16(c->choice) ? 1e-3 : 1e-5), "m %u k %u rows %u, %s: error %g", s->m, s->k, s->rows, c->label, e);
+    CHECK(stray == 0, "m %u k %u rows %u, %s: %zu columns of others written", s->m, s->k, s->rows,
+          c->label, stray);
+    CHECK(e < (uses_f16(c->choice) ? 1e-3 : 1e-5), "m %u k %u rows %u, %s: error %g", s->m, s->k,
+          s->rows, c->label, e);
     if (e > *worst) *worst = e;
 }
 
-static double *expected(Arena *a, const Shape *s, const Matrix *w, const float *x, const float *bias, const float *res) {
+static double *expected(Arena *a, const Shape *s, const Matrix *w, const float *x,
+                        const float *bias, const float *res) {
     size_t n = (size_t)s->m * s->y_stride;
     double *dot = ARENA_ARRAY(a, double, (size_t)s->m * s->rows), *want = ARENA_ARRAY(a, double, n);
     matrix_multiply(w, x, s->x_stride, s->m, dot);
     for (size_t i = 0; i < n; i++) want[i] = (double)NAN;
     for (uint32_t m = 0; m < s->m; m++)
         for (uint32_t r = 0; r < s->rows; r++) {
-            size_t column = r < s->split ? s->y0 + r : s->y1 + r - s->split, i = m * s->y_stride + column;
-            want[i] = dot[(size_t)m * s->rows + r] + (s->bias ? bias[column] : 0) + (s->res ? res[i] : 0);
+            size_t column = r < s->split ? s->y0 + r : s->y1 + r - s->split,
+                   i = m * s->y_stride + column;
+            want[i] = dot[(size_t)m * s->rows + r] + (s->bias ? bias[column] : 0) +
+                      (s->res ? res[i] : 0);
         }
     return want;
 }
@@ -62,8 +69,11 @@ static void shape_run(const Shape *s, const Format *f, Accuracy accuracy) {
     kernel_op_uint(&op, "M", s->m), kernel_op_uint(&op, "SPLIT", s->split);
     kernel_op_uint(&op, "Y0", s->y0), kernel_op_uint(&op, "Y1", s->y1);
     kernel_op_uint(&op, "X_STRIDE", s->x_stride), kernel_op_uint(&op, "Y_STRIDE", s->y_stride);
-    HarnessBuffer b[] = {matrix_buffer(w), {"x", x, NULL, 4 * n_x}, {"y", NULL, y, 4 * n_y},
-                         {"bias", bias, NULL, 4 * s->y_stride}, {"res", res, NULL, 4 * n_y}};
+    HarnessBuffer b[] = {matrix_buffer(w),
+                         {"x", x, NULL, 4 * n_x},
+                         {"y", NULL, y, 4 * n_y},
+                         {"bias", bias, NULL, 4 * s->y_stride},
+                         {"res", res, NULL, 4 * n_y}};
     HarnessCase *c;
     const char *why;
     uint32_t n = harness_cases(h, &op, &c, &why);
@@ -77,9 +87,12 @@ static const Shape each_format = {17, 256, 33, 33, 0, 0, 256, 33, false, false, 
 static const Shape each_candidate = {65, 512, 130, 100, 3, 110, 512, 142, true, true, true};
 /* Each of these for one format in turn. */
 static const Shape variants[] = {
-    {1, 32, 1, 1, 0, 0, 32, 1, false, false, false},     {2, 96, 3, 1, 2, 7, 100, 11, true, false, false},
-    {5, 288, 64, 64, 0, 0, 288, 64, false, true, false}, {64, 320, 65, 65, 1, 0, 321, 70, false, false, false},
-    {16, 1536, 257, 17, 0, 17, 1536, 257, true, true, false}, {33, 100, 9, 9, 0, 0, 101, 9, false, false, false},
+    {1, 32, 1, 1, 0, 0, 32, 1, false, false, false},
+    {2, 96, 3, 1, 2, 7, 100, 11, true, false, false},
+    {5, 288, 64, 64, 0, 0, 288, 64, false, true, false},
+    {64, 320, 65, 65, 1, 0, 321, 70, false, false, false},
+    {16, 1536, 257, 17, 0, 17, 1536, 257, true, true, false},
+    {33, 100, 9, 9, 0, 0, 101, 9, false, false, false},
 };
 
 static void variants_run(const Format *const *list, uint32_t n_formats) {

@@ -6,13 +6,13 @@
 #include <string.h>
 
 typedef struct {
-    uint32_t k, rows;     /* outputs */
+    uint32_t k, rows; /* outputs */
     uint32_t split, y0, y1;
     uint32_t prologue, epilogue;
     bool bias, res;
-    uint32_t x_last;      /* M, or 0 */
-    uint32_t ns, hd;      /* prologue 2 */
-    uint32_t few;         /* this many candidates, in turn; 0: every one */
+    uint32_t x_last; /* M, or 0 */
+    uint32_t ns, hd; /* prologue 2 */
+    uint32_t few;    /* this many candidates, in turn; 0: every one */
     const char *name;
 } Shape;
 
@@ -54,13 +54,18 @@ static void shape_describe(KernelOp *op, const Shape *s, const Matrix *w) {
     op->op = "matvec";
     matrix_describe(op, w, s->epilogue == 1 ? 2 : 1);
     kernel_op_role(op, "x"), kernel_op_role(op, "y");
-    kernel_op_uint(op, "SPLIT", s->split), kernel_op_uint(op, "Y0", s->y0), kernel_op_uint(op, "Y1", s->y1);
+    kernel_op_uint(op, "SPLIT", s->split), kernel_op_uint(op, "Y0", s->y0),
+        kernel_op_uint(op, "Y1", s->y1);
     kernel_op_uint(op, "PROLOGUE", s->prologue), kernel_op_uint(op, "EPILOGUE", s->epilogue);
     kernel_op_float(op, "EPS", 1e-5);
     kernel_op_uint(op, "X_LAST", s->x_last != 0);
-    if (s->x_last) kernel_op_uint(op, "M", s->x_last), kernel_op_uint(op, "X_STRIDE", s->k), kernel_op_role(op, "step");
+    if (s->x_last)
+        kernel_op_uint(op, "M", s->x_last), kernel_op_uint(op, "X_STRIDE", s->k),
+            kernel_op_role(op, "step");
     if (s->prologue == 1) kernel_op_role(op, "nw");
-    if (s->prologue == 2) kernel_op_uint(op, "NS", s->ns), kernel_op_uint(op, "HD", s->hd), kernel_op_uint(op, "N_HEAD", s->k / s->hd);
+    if (s->prologue == 2)
+        kernel_op_uint(op, "NS", s->ns), kernel_op_uint(op, "HD", s->hd),
+            kernel_op_uint(op, "N_HEAD", s->k / s->hd);
     if (s->bias) kernel_op_role(op, "bias");
     if (s->res) kernel_op_role(op, "res");
 }
@@ -77,8 +82,8 @@ static float *partials(Arena *a, const Shape *s) {
     return x;
 }
 
-static double *expected(Arena *a, const Shape *s, const Matrix *w, const double *v, const float *bias, const float *res,
-                        size_t n_y) {
+static double *expected(Arena *a, const Shape *s, const Matrix *w, const double *v,
+                        const float *bias, const float *res, size_t n_y) {
     double *y = ARENA_ARRAY(a, double, n_y), *dot = ARENA_ARRAY(a, double, w->rows);
     for (uint32_t r = 0; r < w->rows; r++)
         for (uint32_t i = 0; i < s->k; i++) dot[r] += (double)w->value[(size_t)r * s->k + i] * v[i];
@@ -111,11 +116,13 @@ static uint32_t knob_of(const KernelChoice *c, const char *name) {
     return 0;
 }
 
-static void case_run(const Shape *s, const HarnessCase *c, HarnessBuffer *b, uint32_t n_b, float *y, const double *want,
-                     size_t n_y) {
+static void case_run(const Shape *s, const HarnessCase *c, HarnessBuffer *b, uint32_t n_b, float *y,
+                     const double *want, size_t n_y) {
     uint32_t digits = knob_of(c->choice, "DIGITS");
     const char *failed = harness_run(h, c, b, n_b);
-    double e = failed ? 0 : error_of(y, want, n_y), most = digits == 0 ? 1e-5 : digits == 1 ? 2e-2 : 1e-4;
+    double e = failed ? 0 : error_of(y, want, n_y), most = digits == 0   ? 1e-5
+                                                           : digits == 1 ? 2e-2
+                                                                         : 1e-4;
     CHECK(!failed, "%s, %s: %s", s->name, c->label, failed);
     CHECK(e < most, "%s, %s: error %g", s->name, c->label, e);
     double *record = &worst[digits == 0 ? 0 : digits == 1 ? 2 : 1];
@@ -135,8 +142,12 @@ static void shape_run(const Shape *s, const Matrix *w, const float *x, Accuracy 
     double *want = expected(a, s, w, v, bias, res, n_y);
     KernelOp op = {.accuracy = accuracy};
     shape_describe(&op, s, w);
-    HarnessBuffer b[] = {matrix_buffer(w),           {"x", x, NULL, 4 * x_words(s)}, {"y", NULL, y, 4 * n_y},
-                         {"nw", nw, NULL, 4 * s->k}, {"bias", bias, NULL, 4 * n_y},  {"res", res, NULL, 4 * n_y},
+    HarnessBuffer b[] = {matrix_buffer(w),
+                         {"x", x, NULL, 4 * x_words(s)},
+                         {"y", NULL, y, 4 * n_y},
+                         {"nw", nw, NULL, 4 * s->k},
+                         {"bias", bias, NULL, 4 * n_y},
+                         {"res", res, NULL, 4 * n_y},
                          {"step", step, NULL, sizeof step}};
     HarnessCase *c;
     const char *why;
@@ -150,25 +161,78 @@ static void shape_run(const Shape *s, const Matrix *w, const float *x, Accuracy 
 static void shape_random(const Shape *s, const Format *f, Accuracy accuracy) {
     Arena *a = arena_create();
     if (s->k % f->block_n == 0)
-        shape_run(s, matrix_random(a, f, s->epilogue == 1 ? 2 * s->rows : s->rows, s->k, &seed), NULL, accuracy);
+        shape_run(s, matrix_random(a, f, s->epilogue == 1 ? 2 * s->rows : s->rows, s->k, &seed),
+                  NULL, accuracy);
     arena_destroy(a);
 }
 
-static const Shape each_format = {.k = 768, .rows = 17, .split = 17, .few = 1, .name = "each format"};
+static const Shape each_format = {
+    .k = 768, .rows = 17, .split = 17, .few = 1, .name = "each format"};
 static const Shape each_digit = {.k = 1280, .rows = 7, .split = 7, .few = 3, .name = "one digit"};
 /* Drawn twice, from those of each kernel in turn; QCC_THOROUGH=1 runs all. */
-static const Shape each_candidate = {.k = 2048, .rows = 70, .split = 70, .few = 6, .name = "each candidate"};
+static const Shape each_candidate = {
+    .k = 2048, .rows = 70, .split = 70, .few = 6, .name = "each candidate"};
 /* Each of these for one format in turn. */
 static const Shape variants[] = {
     {.k = 32, .rows = 1, .split = 1, .few = 1, .name = "one unit, one row"},
     {.k = 4096, .rows = 65, .split = 65, .few = 1, .name = "long rows"},
-    {.k = 96, .rows = 3, .split = 2, .y0 = 1, .y1 = 7, .bias = true, .few = 1, .name = "split, bias"},
-    {.k = 288, .rows = 64, .split = 64, .prologue = 1, .res = true, .few = 1, .name = "norm, residual"},
-    {.k = 256, .rows = 257, .split = 257, .prologue = 1, .epilogue = 1, .few = 1, .name = "norm, swiglu"},
-    {.k = 320, .rows = 17, .split = 17, .prologue = 2, .ns = 3, .hd = 64, .res = true, .few = 1, .name = "merge of 3 parts"},
-    {.k = 768, .rows = 5, .split = 5, .prologue = 2, .ns = 1, .hd = 48, .bias = true, .res = true, .few = 1, .name = "merge of 1"},
-    {.k = 1536, .rows = 33, .split = 10, .y0 = 0, .y1 = 40, .prologue = 1, .x_last = 5, .few = 1, .name = "norm of the last row"},
-    {.k = 11008, .rows = 19, .split = 19, .prologue = 1, .res = true, .few = 1, .name = "longer than shared memory"},
+    {.k = 96,
+     .rows = 3,
+     .split = 2,
+     .y0 = 1,
+     .y1 = 7,
+     .bias = true,
+     .few = 1,
+     .name = "split, bias"},
+    {.k = 288,
+     .rows = 64,
+     .split = 64,
+     .prologue = 1,
+     .res = true,
+     .few = 1,
+     .name = "norm, residual"},
+    {.k = 256,
+     .rows = 257,
+     .split = 257,
+     .prologue = 1,
+     .epilogue = 1,
+     .few = 1,
+     .name = "norm, swiglu"},
+    {.k = 320,
+     .rows = 17,
+     .split = 17,
+     .prologue = 2,
+     .ns = 3,
+     .hd = 64,
+     .res = true,
+     .few = 1,
+     .name = "merge of 3 parts"},
+    {.k = 768,
+     .rows = 5,
+     .split = 5,
+     .prologue = 2,
+     .ns = 1,
+     .hd = 48,
+     .bias = true,
+     .res = true,
+     .few = 1,
+     .name = "merge of 1"},
+    {.k = 1536,
+     .rows = 33,
+     .split = 10,
+     .y0 = 0,
+     .y1 = 40,
+     .prologue = 1,
+     .x_last = 5,
+     .few = 1,
+     .name = "norm of the last row"},
+    {.k = 11008,
+     .rows = 19,
+     .split = 19,
+     .prologue = 1,
+     .res = true,
+     .few = 1,
+     .name = "longer than shared memory"},
     {.k = 100, .rows = 9, .split = 9, .prologue = 1, .x_last = 2, .few = 1, .name = "ragged rows"},
     {.k = 33, .rows = 9, .split = 9, .few = 1, .name = "odd rows"},
     {.k = 512, .rows = 67, .split = 67, .epilogue = 1, .y0 = 5, .few = 1, .name = "swiglu"},
@@ -199,7 +263,8 @@ int main(void) {
     shape_random(&each_candidate, list[0], ACCURACY_EXACT);
     shape_random(&each_digit, with_codes, ACCURACY_FAST);
     variants_run(list);
-    printf("largest errors: f32 %.2g, two digits %.2g, one digit %.2g\n", worst[0], worst[1], worst[2]);
+    printf("largest errors: f32 %.2g, two digits %.2g, one digit %.2g\n", worst[0], worst[1],
+           worst[2]);
     arena_destroy(a);
     return check_done();
 }

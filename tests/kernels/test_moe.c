@@ -13,7 +13,7 @@ typedef struct {
     float weight;
 } Chosen;
 
-/* ---- topk ---- */
+/* ---- topk ------------------------------------------------------------------------------------ */
 
 /* The n_used largest in falling order, the lowest id first on ties, weights of the softmax
  * normalised. */
@@ -30,8 +30,8 @@ static void topk_expected(const float *x, uint32_t n, uint32_t used, uint32_t *i
     for (uint32_t j = 0; j < used; j++) weight[j] /= fmax(sum, 6.103515625e-5);
 }
 
-static void topk_check(
-    const char *label, const float *x, uint32_t n, uint32_t used, const Chosen *got) {
+static void topk_check(const char *label, const float *x, uint32_t n, uint32_t used,
+                       const Chosen *got) {
     uint32_t *id = malloc(used * sizeof *id), wrong = 0;
     double *weight = malloc(used * sizeof *weight), error = 0;
     if (!id || !weight) abort();
@@ -81,8 +81,8 @@ static void test_topk(uint32_t m, uint32_t n, uint32_t used, bool broken) {
     static const float bad[] = {NAN, INFINITY, -INFINITY, -NAN};
     for (uint32_t i = 0; broken && i < m * n; i++)
         if (i < n || i % 3) x[i] = bad[i < n ? 0 : i % 4];
-    HarnessBuffer b[] = {
-        {"x", x, NULL, (size_t)m * n * 4}, {"route", NULL, got, (size_t)m * used * sizeof *got}};
+    HarnessBuffer b[] = {{"x", x, NULL, (size_t)m * n * 4},
+                         {"route", NULL, got, (size_t)m * used * sizeof *got}};
     HarnessCase *c;
     const char *why;
     uint32_t n_cases = harness_cases(h, &op, &c, &why);
@@ -99,7 +99,7 @@ static void test_topk(uint32_t m, uint32_t n, uint32_t used, bool broken) {
     arena_destroy(a);
 }
 
-/* ---- route_tiles ---- */
+/* ---- route_tiles ----------------------------------------------------------------------------- */
 
 /* Random choices of different experts, the first ones more often. */
 static Chosen *random_route(Arena *a, uint32_t m, uint32_t n, uint32_t used) {
@@ -122,8 +122,8 @@ static uint32_t tiles_most(uint32_t pairs, uint32_t n, uint32_t tile) {
     return pairs / tile + n < pairs ? pairs / tile + n : pairs;
 }
 
-static uint32_t *tiles_expected(
-    Arena *a, const Chosen *route, uint32_t pairs, uint32_t n, uint32_t tile, uint32_t n_tiles) {
+static uint32_t *tiles_expected(Arena *a, const Chosen *route, uint32_t pairs, uint32_t n,
+                                uint32_t tile, uint32_t n_tiles) {
     uint32_t *t = ARENA_ARRAY(a, uint32_t, (size_t)n_tiles *(tile + 1)), next = 0;
     memset(t, 0xff, (size_t)n_tiles * (tile + 1) * 4);
     for (uint32_t e = 0; e < n; e++) {
@@ -150,8 +150,8 @@ static void test_tiles(uint32_t m, uint32_t n, uint32_t used, uint32_t tile) {
         kernel_op_uint(&op, "N_USED", used);
     kernel_op_uint(&op, "TILE", tile), kernel_op_uint(&op, "TILES", n_tiles);
     kernel_op_role(&op, "route"), kernel_op_role(&op, "tiles");
-    HarnessBuffer b[] = {
-        {"route", route, NULL, pairs * sizeof *route}, {"tiles", NULL, got, bytes}};
+    HarnessBuffer b[] = {{"route", route, NULL, pairs * sizeof *route},
+                         {"tiles", NULL, got, bytes}};
     HarnessCase *c;
     const char *why;
     uint32_t n_cases = harness_cases(h, &op, &c, &why);
@@ -161,12 +161,12 @@ static void test_tiles(uint32_t m, uint32_t n, uint32_t used, uint32_t tile) {
         const char *failed = harness_run(h, &c[i], b, 2);
         CHECK(!failed, "route_tiles of %u pairs, %s: %s", pairs, c[i].label, failed);
         CHECK(failed || memcmp(got, want, bytes) == 0,
-            "route_tiles of %u pairs, %u experts, %s: wrong tiles", pairs, n, c[i].label);
+              "route_tiles of %u pairs, %u experts, %s: wrong tiles", pairs, n, c[i].label);
     }
     arena_destroy(a);
 }
 
-/* ---- combine ---- */
+/* ---- combine --------------------------------------------------------------------------------- */
 
 static void test_combine(uint32_t m, uint32_t used, uint32_t k, bool res) {
     Arena *a = arena_create();
@@ -178,8 +178,8 @@ static void test_combine(uint32_t m, uint32_t used, uint32_t k, bool res) {
     for (size_t i = 0; i < n; i++) {
         want[i] = res ? (double)r[i] : 0;
         for (uint32_t j = 0; j < used; j++)
-            want[i] +=
-                (double)route[i / k * used + j].weight * (double)x[(i / k * used + j) * k + i % k];
+            want[i] += (double)route[i / k * used + j].weight *
+                       (double)x[(i / k * used + j) * k + i % k];
     }
     KernelOp op = {.op = "combine"};
     kernel_op_uint(&op, "M", m), kernel_op_uint(&op, "N_EXPERT", 2 * used),
@@ -188,8 +188,9 @@ static void test_combine(uint32_t m, uint32_t used, uint32_t k, bool res) {
     kernel_op_role(&op, "x"), kernel_op_role(&op, "route"), kernel_op_role(&op, "y");
     if (res) kernel_op_role(&op, "res");
     HarnessBuffer b[] = {{"x", x, NULL, n * used * 4},
-        {"route", route, NULL, m * used * sizeof *route}, {"y", NULL, y, n * 4},
-        {"res", r, NULL, n * 4}};
+                         {"route", route, NULL, m * used * sizeof *route},
+                         {"y", NULL, y, n * 4},
+                         {"res", r, NULL, n * 4}};
     HarnessCase *c;
     const char *why;
     uint32_t n_cases = harness_cases(h, &op, &c, &why);
@@ -204,7 +205,7 @@ static void test_combine(uint32_t m, uint32_t used, uint32_t k, bool res) {
     arena_destroy(a);
 }
 
-/* ---- matvec_expert ---- */
+/* ---- matvec_expert --------------------------------------------------------------------------- */
 
 typedef struct {
     uint32_t m, n_expert, used, k, rows;
@@ -223,7 +224,7 @@ static double dot_of(const Matrix *w, uint32_t row, const double *x) {
 
 /* y with NaN where nothing must be written. */
 static double *expected(Arena *a, const Shape *s, const Matrix *w, const Chosen *route,
-    const float *x, const float *nw, uint32_t stride) {
+                        const float *x, const float *nw, uint32_t stride) {
     uint32_t pairs = s->m * s->used, per = s->swiglu ? 2 * s->rows : s->rows;
     double *want = ARENA_ARRAY(a, double, (size_t)pairs *stride), *v = ARENA_ARRAY(a, double, s->k);
     for (size_t i = 0; i < (size_t)pairs * stride; i++) want[i] = (double)NAN;
@@ -256,8 +257,8 @@ static double error_of(const float *got, const double *want, size_t n) {
     return error < (double)INFINITY ? sqrt(error / fmax(sum, 1e-300)) : (double)INFINITY;
 }
 
-static void shape_describe(
-    KernelOp *op, const Shape *s, const Matrix *w, uint32_t n_tiles, uint32_t stride) {
+static void shape_describe(KernelOp *op, const Shape *s, const Matrix *w, uint32_t n_tiles,
+                           uint32_t stride) {
     op->op = "matvec_expert";
     matrix_describe(op, w, s->experts * (s->swiglu ? 2 : 1));
     kernel_op_uint(op, "E0", s->e0), kernel_op_uint(op, "EXPERTS", s->experts),
@@ -279,7 +280,7 @@ static uint32_t digits_of(const KernelChoice *c) {
 }
 
 static void cases_run(const Shape *s, const KernelOp *op, HarnessBuffer *b, uint32_t n_b,
-    const float *y, const double *want, size_t n) {
+                      const float *y, const double *want, size_t n) {
     HarnessCase *c;
     const char *why;
     uint32_t n_cases = harness_cases(h, op, &c, &why);
@@ -292,8 +293,10 @@ static void cases_run(const Shape *s, const KernelOp *op, HarnessBuffer *b, uint
         CHECK(!failed, "%s, %s: %s", s->name, c[i].label, failed);
         /* a gate far below zero, silu(g) = g exp(g), has the error of g times g */
         double two_digits = s->swiglu ? 5e-4 : 1e-4;
-        CHECK(e < (digits == 0 ? 1e-5 : digits == 1 ? 2e-2 : two_digits), "%s, %s: error %g", s->name,
-            c[i].label, e);
+        CHECK(e < (digits == 0   ? 1e-5
+                   : digits == 1 ? 2e-2
+                                 : two_digits),
+              "%s, %s: error %g", s->name, c[i].label, e);
         double *worst = digits ? &worst_digits : &worst_exact;
         if (isfinite(e)) *worst = fmax(*worst, e);
     }
@@ -313,8 +316,11 @@ static void shape_run(const Shape *s, const Format *f) {
     double *want = expected(a, s, w, route, x, nw, stride);
     KernelOp op = {.accuracy = ACCURACY_EXACT};
     shape_describe(&op, s, w, n_tiles, stride);
-    HarnessBuffer b[5] = {matrix_buffer(w), {"x", x, NULL, n_x * 4}, {"y", NULL, y, n_y * 4},
-        {"route", route, NULL, pairs * sizeof *route}, {"nw", nw, NULL, s->k * 4ull}};
+    HarnessBuffer b[5] = {matrix_buffer(w),
+                          {"x", x, NULL, n_x * 4},
+                          {"y", NULL, y, n_y * 4},
+                          {"route", route, NULL, pairs * sizeof *route},
+                          {"nw", nw, NULL, s->k * 4ull}};
     if (s->tile > 1)
         b[3] = (HarnessBuffer){"tiles", tiles, NULL, (size_t)n_tiles * (s->tile + 1) * 4};
     cases_run(s, &op, b, 5, y, want, n_y);
@@ -324,103 +330,103 @@ static void shape_run(const Shape *s, const Format *f) {
 /* Formats take these in turn: the kernel treats them alike. */
 static const Shape every_format[] = {
     {.m = 1,
-        .n_expert = 4,
-        .used = 2,
-        .k = 256,
-        .rows = 33,
-        .experts = 4,
-        .tile = 1,
-        .swiglu = true,
-        .name = "one row, gate and up"},
+     .n_expert = 4,
+     .used = 2,
+     .k = 256,
+     .rows = 33,
+     .experts = 4,
+     .tile = 1,
+     .swiglu = true,
+     .name = "one row, gate and up"},
     {.m = 5,
-        .n_expert = 3,
-        .used = 2,
-        .k = 256,
-        .rows = 18,
-        .experts = 3,
-        .tile = 2,
-        .slots = true,
-        .name = "tiles of 2, down"},
+     .n_expert = 3,
+     .used = 2,
+     .k = 256,
+     .rows = 18,
+     .experts = 3,
+     .tile = 2,
+     .slots = true,
+     .name = "tiles of 2, down"},
 };
 /* Each of these for one format in turn. */
 static const Shape variants[] = {
     {.m = 1,
-        .n_expert = 8,
-        .used = 3,
-        .k = 288,
-        .rows = 17,
-        .experts = 8,
-        .tile = 1,
-        .swiglu = true,
-        .norm = true,
-        .name = "norm inside"},
+     .n_expert = 8,
+     .used = 3,
+     .k = 288,
+     .rows = 17,
+     .experts = 8,
+     .tile = 1,
+     .swiglu = true,
+     .norm = true,
+     .name = "norm inside"},
     {.m = 9,
-        .n_expert = 4,
-        .used = 2,
-        .k = 512,
-        .rows = 40,
-        .experts = 4,
-        .tile = 4,
-        .swiglu = true,
-        .name = "tiles of 4"},
+     .n_expert = 4,
+     .used = 2,
+     .k = 512,
+     .rows = 40,
+     .experts = 4,
+     .tile = 4,
+     .swiglu = true,
+     .name = "tiles of 4"},
     {.m = 1,
-        .n_expert = 8,
-        .used = 4,
-        .k = 256,
-        .rows = 30,
-        .e0 = 3,
-        .experts = 2,
-        .tile = 1,
-        .name = "a part in the middle"},
+     .n_expert = 8,
+     .used = 4,
+     .k = 256,
+     .rows = 30,
+     .e0 = 3,
+     .experts = 2,
+     .tile = 1,
+     .name = "a part in the middle"},
     {.m = 20,
-        .n_expert = 6,
-        .used = 2,
-        .k = 64,
-        .rows = 16,
-        .e0 = 2,
-        .experts = 4,
-        .tile = 8,
-        .slots = true,
-        .y0 = 16,
-        .extra = 5,
-        .name = "some rows of some experts"},
+     .n_expert = 6,
+     .used = 2,
+     .k = 64,
+     .rows = 16,
+     .e0 = 2,
+     .experts = 4,
+     .tile = 8,
+     .slots = true,
+     .y0 = 16,
+     .extra = 5,
+     .name = "some rows of some experts"},
     {.m = 3,
-        .n_expert = 5,
-        .used = 2,
-        .k = 100,
-        .rows = 9,
-        .experts = 5,
-        .tile = 1,
-        .slots = true,
-        .name = "ragged rows"},
+     .n_expert = 5,
+     .used = 2,
+     .k = 100,
+     .rows = 9,
+     .experts = 5,
+     .tile = 1,
+     .slots = true,
+     .name = "ragged rows"},
     {.m = 16,
-        .n_expert = 2,
-        .used = 2,
-        .k = 4096,
-        .rows = 5,
-        .experts = 2,
-        .tile = 4,
-        .name = "longer than shared memory, tiles"},
+     .n_expert = 2,
+     .used = 2,
+     .k = 4096,
+     .rows = 5,
+     .experts = 2,
+     .tile = 4,
+     .name = "longer than shared memory, tiles"},
     {.m = 1,
-        .n_expert = 2,
-        .used = 1,
-        .k = 11008,
-        .rows = 32,
-        .e0 = 0,
-        .experts = 2,
-        .tile = 1,
-        .norm = true,
-        .name = "longer than shared memory"},
+     .n_expert = 2,
+     .used = 1,
+     .k = 11008,
+     .rows = 32,
+     .e0 = 0,
+     .experts = 2,
+     .tile = 1,
+     .norm = true,
+     .name = "longer than shared memory"},
     {.m = 1,
-        .n_expert = 3,
-        .used = 3,
-        .k = 33,
-        .rows = 3,
-        .experts = 3,
-        .tile = 1,
-        .swiglu = true,
-        .norm = true,
-        .name = "odd rows"},
+     .n_expert = 3,
+     .used = 3,
+     .k = 33,
+     .rows = 3,
+     .experts = 3,
+     .tile = 1,
+     .swiglu = true,
+     .norm = true,
+     .name = "odd rows"},
 };
 
 static void variants_run(const Format *const *list) {
@@ -451,7 +457,7 @@ int main(void) {
     for (uint32_t i = 0; list[i]; i++) shape_run(&every_format[i % 2], list[i]);
     variants_run(list);
     printf("largest errors: topk %.2g, combine %.2g, experts in f32 %.2g, by digits %.2g\n",
-        worst_topk, worst_combine, worst_exact, worst_digits);
+           worst_topk, worst_combine, worst_exact, worst_digits);
     arena_destroy(a);
     return check_done();
 }

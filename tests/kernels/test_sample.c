@@ -1,4 +1,5 @@
-/* test_sample.c - the sampler's stages against a model in C: sorted, with the same integer masses. */
+/* test_sample.c - the sampler's stages against a model in C: sorted, with the same integer
+ * masses. */
 #include "../unit/check.h"
 #include "../../kernels/lib/step.h"
 #include "harness.h"
@@ -11,7 +12,7 @@ static Arena *arena;
 static Harness *harness;
 static uint32_t seed = 11, n_exact, n_near;
 
-/* ---- the model ----------------------------------------------------------------------------------------------------- */
+/* ---- the model ------------------------------------------------------------------------------- */
 
 typedef struct {
     uint32_t n, ctx, m, pos, end;
@@ -20,18 +21,22 @@ typedef struct {
     uint32_t top_k, last;
 } Settings;
 
-typedef struct { uint32_t key, id; } Entry;
-static Entry *order;     /* in the order of descending logits */
+typedef struct {
+    uint32_t key, id;
+} Entry;
+static Entry *order; /* in the order of descending logits */
 static float *penalised;
 static bool *survives;
-static double deepest_scale = 1, temperature_scale = 1; /* of the two inexact steps, for near misses */
+static double deepest_scale = 1,
+              temperature_scale = 1; /* of the two inexact steps, for near misses */
 
 static void philox(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4]) {
     uint32_t c[4], k[2] = {key[0], key[1]};
     memcpy(c, counter, sizeof c);
     for (int i = 0; i < 10; i++) {
         uint64_t a = (uint64_t)0xD2511F53 * c[0], b = (uint64_t)0xCD9E8D57 * c[2];
-        uint32_t n[4] = {(uint32_t)(b >> 32) ^ c[1] ^ k[0], (uint32_t)b, (uint32_t)(a >> 32) ^ c[3] ^ k[1], (uint32_t)a};
+        uint32_t n[4] = {(uint32_t)(b >> 32) ^ c[1] ^ k[0], (uint32_t)b,
+                         (uint32_t)(a >> 32) ^ c[3] ^ k[1], (uint32_t)a};
         memcpy(c, n, sizeof c);
         k[0] += 0x9E3779B9, k[1] += 0xBB67AE85;
     }
@@ -40,7 +45,9 @@ static void philox(const uint32_t counter[4], const uint32_t key[2], uint32_t ou
 
 static uint32_t mass_of(float d) {
     float t = fminf(d, 100) * 1.44269504f, n = floorf(t), g = (t - n - 0.5f) * -0.693147181f;
-    float e = 1 + g * (1 + g * (0.5f + g * (0.166666667f + g * (0.0416666667f + g * (0.00833333333f + g * 0.00138888889f)))));
+    float e = 1 + g * (1 + g * (0.5f + g * (0.166666667f +
+                                            g * (0.0416666667f +
+                                                 g * (0.00833333333f + g * 0.00138888889f)))));
     float s = e * (0.707106781f * 67108864.0f) * ldexpf(1, -(int)fminf(n, 60)) + 0.5f;
     uint32_t w = (uint32_t)s;
     return w < 67108863 ? w : 67108863;
@@ -68,7 +75,8 @@ static float distance(uint32_t id, float largest, uint32_t largest_key) {
 }
 
 static uint32_t model_valid(const Settings *s) {
-    uint32_t v = s->end > s->pos ? s->end - s->pos : 0, room = s->ctx - (s->pos < s->ctx ? s->pos : s->ctx);
+    uint32_t v = s->end > s->pos ? s->end - s->pos : 0,
+             room = s->ctx - (s->pos < s->ctx ? s->pos : s->ctx);
     if (v > s->m) v = s->m;
     return v < room ? v : room;
 }
@@ -90,18 +98,21 @@ static void model_filter(const Settings *s) {
     uint32_t kept = s->top_k && s->top_k < s->n ? s->top_k : s->n;
     float largest = penalised[order[0].id];
     uint64_t sum = 0, run = 0;
-    for (uint32_t i = 0; i < kept; i++) sum += mass_of(distance(order[i].id, largest, order[0].key));
+    for (uint32_t i = 0; i < kept; i++)
+        sum += mass_of(distance(order[i].id, largest, order[0].key));
     if (s->top_p < 1) {
         uint64_t f = s->top_p > 0 ? (uint64_t)(s->top_p * 4294967296.0) : 0;
         uint64_t want = (uint64_t)(((unsigned __int128)sum * f + 0xffffffff) >> 32);
         if (want == 0) want = 1;
         uint32_t i = 0;
-        for (; i < kept && run < want; i++) run += mass_of(distance(order[i].id, largest, order[0].key));
+        for (; i < kept && run < want; i++)
+            run += mass_of(distance(order[i].id, largest, order[0].key));
         kept = i;
     }
     memset(survives, 0, s->n * sizeof *survives);
     float deepest = s->min_p > 0 ? -logf(fminf(s->min_p, 1)) * (float)deepest_scale : 1e30f;
-    for (uint32_t i = 0; i < kept; i++) survives[order[i].id] = distance(order[i].id, largest, order[0].key) <= deepest;
+    for (uint32_t i = 0; i < kept; i++)
+        survives[order[i].id] = distance(order[i].id, largest, order[0].key) <= deepest;
 }
 
 static uint32_t model_draw(const Settings *s) {
@@ -127,8 +138,10 @@ static uint32_t model_sample(const Settings *s, const float *logits, const uint3
     return model_draw(s);
 }
 
-/* min_p's logarithm and the reciprocal of the temperature may be off by some units in the last place. */
-static bool model_near(const Settings *s, const float *logits, const uint32_t *tokens, uint32_t got) {
+/* min_p's logarithm and the reciprocal of the temperature may be off by some units in the last
+ * place. */
+static bool model_near(const Settings *s, const float *logits, const uint32_t *tokens,
+                       uint32_t got) {
     static const double scale[] = {1, 1 - 1e-6, 1 + 1e-6, 1 - 3e-7, 1 + 3e-7};
     bool near = false;
     for (int i = 0; i < 25 && !near; i++) {
@@ -139,7 +152,7 @@ static bool model_near(const Settings *s, const float *logits, const uint32_t *t
     return near;
 }
 
-/* ---- the kernels --------------------------------------------------------------------------------------------------- */
+/* ---- the kernels ----------------------------------------------------------------------------- */
 
 typedef struct {
     uint32_t n, ctx, m, n_chains;
@@ -153,7 +166,8 @@ static Sampler sampler_open(uint32_t n, uint32_t ctx, uint32_t m) {
     KernelLibrary *l = select_open(arena, harness_target(harness), NULL);
     for (int i = 0; i < N_STAGES; i++) {
         KernelOp op = {.op = arena_printf(arena, "sample_%d", i + 1)};
-        kernel_op_uint(&op, "N_VOCAB", n), kernel_op_uint(&op, "CTX", ctx), kernel_op_uint(&op, "M", m);
+        kernel_op_uint(&op, "N_VOCAB", n), kernel_op_uint(&op, "CTX", ctx),
+            kernel_op_uint(&op, "M", m);
         static const char *const roles[] = {"step", "tokens", "ring", "logits", "scratch"};
         for (int r = 0; r < 5; r++) kernel_op_role(&op, roles[r]);
         const char *why;
@@ -165,30 +179,40 @@ static Sampler sampler_open(uint32_t n, uint32_t ctx, uint32_t m) {
     return p;
 }
 
-static uint32_t as_word(float f) { uint32_t u; memcpy(&u, &f, 4); return u; }
+static uint32_t as_word(float f) {
+    uint32_t u;
+    memcpy(&u, &f, 4);
+    return u;
+}
 
 static void step_write(const Settings *s, uint32_t step[STEP_WORDS]) {
     memset(step, 0, STEP_WORDS * 4);
     step[STEP_POS] = s->pos, step[STEP_END] = s->end;
     step[STEP_SEED_LO] = (uint32_t)s->seed, step[STEP_SEED_HI] = (uint32_t)(s->seed >> 32);
-    step[STEP_TEMPERATURE] = as_word(s->temperature), step[STEP_TOP_K] = s->top_k, step[STEP_TOP_P] = as_word(s->top_p);
-    step[STEP_MIN_P] = as_word(s->min_p), step[STEP_REPEAT_PENALTY] = as_word(s->penalty), step[STEP_REPEAT_LAST] = s->last;
+    step[STEP_TEMPERATURE] = as_word(s->temperature), step[STEP_TOP_K] = s->top_k,
+    step[STEP_TOP_P] = as_word(s->top_p);
+    step[STEP_MIN_P] = as_word(s->min_p), step[STEP_REPEAT_PENALTY] = as_word(s->penalty),
+    step[STEP_REPEAT_LAST] = s->last;
 }
 
 static const char *describe(const Settings *s) {
-    return arena_printf(arena, "vocabulary %u pos %u end %u temperature %g top-k %u top-p %.9g min-p %g penalty %g of %u", s->n, s->pos,
-                        s->end, s->temperature, s->top_k, s->top_p, s->min_p, s->penalty, s->last);
+    return arena_printf(
+        arena,
+        "vocabulary %u pos %u end %u temperature %g top-k %u top-p %.9g min-p %g penalty %g of %u",
+        s->n, s->pos, s->end, s->temperature, s->top_k, s->top_p, s->min_p, s->penalty, s->last);
 }
 
 /* What the last stage must leave, but for the token itself. */
-static void state_check(const Settings *s, const char *what, const uint32_t *step, const uint32_t *tokens_before,
-                        const uint32_t *tokens, const uint32_t *ring, uint32_t *got) {
+static void state_check(const Settings *s, const char *what, const uint32_t *step,
+                        const uint32_t *tokens_before, const uint32_t *tokens, const uint32_t *ring,
+                        uint32_t *got) {
     uint32_t valid = model_valid(s), at = s->pos + valid;
     *got = UINT32_MAX;
     for (uint32_t i = 0; i <= s->ctx; i++) {
         bool here = valid && i == at;
         CHECK(here || ring[i] == 0xffc0dead, "%s: ring[%u] was written", what, i);
-        CHECK((here && s->end <= at) || tokens[i] == tokens_before[i], "%s: token %u was written", what, i);
+        CHECK((here && s->end <= at) || tokens[i] == tokens_before[i], "%s: token %u was written",
+              what, i);
         if (here) *got = ring[i];
         if (here && s->end <= at) CHECK(tokens[i] == ring[i], "%s: token and ring differ", what);
     }
@@ -198,17 +222,21 @@ static void state_check(const Settings *s, const char *what, const uint32_t *ste
 }
 
 /* Runs one chain of stages; the id that it chose, or UINT32_MAX. */
-static uint32_t chain_run(const Sampler *p, uint32_t chain, const Settings *s, const float *logits, const uint32_t *tokens) {
+static uint32_t chain_run(const Sampler *p, uint32_t chain, const Settings *s, const float *logits,
+                          const uint32_t *tokens) {
     uint32_t step[STEP_WORDS], step_out[STEP_WORDS], got;
     step_write(s, step);
-    uint32_t *scratch = arena_alloc(arena, p->scratch_bytes), *ring = ARENA_ARRAY(arena, uint32_t, s->ctx + 1);
+    uint32_t *scratch = arena_alloc(arena, p->scratch_bytes),
+             *ring = ARENA_ARRAY(arena, uint32_t, s->ctx + 1);
     uint32_t *tokens_out = ARENA_ARRAY(arena, uint32_t, s->ctx + 1);
     const char *what = describe(s);
     for (int i = 0; i < N_STAGES; i++) {
         bool last = i == N_STAGES - 1;
         size_t words = (s->ctx + 1) * 4u;
-        HarnessBuffer b[] = {{"step", step, last ? step_out : NULL, sizeof step}, {"tokens", tokens, last ? tokens_out : NULL, words},
-                             {"ring", NULL, last ? ring : NULL, words}, {"logits", logits, NULL, s->n * 4u},
+        HarnessBuffer b[] = {{"step", step, last ? step_out : NULL, sizeof step},
+                             {"tokens", tokens, last ? tokens_out : NULL, words},
+                             {"ring", NULL, last ? ring : NULL, words},
+                             {"logits", logits, NULL, s->n * 4u},
                              {"scratch", i ? scratch : NULL, scratch, p->scratch_bytes}};
         const HarnessCase *c = &p->stage[i][chain < p->n_cases[i] ? chain : p->n_cases[i] - 1];
         const char *error = harness_run(harness, c, b, 5);
@@ -219,26 +247,32 @@ static uint32_t chain_run(const Sampler *p, uint32_t chain, const Settings *s, c
     return got;
 }
 
-static void compare(const Sampler *p, const Settings *s, const float *logits, const uint32_t *tokens) {
-    order = ARENA_ARRAY(arena, Entry, s->n), penalised = ARENA_ARRAY(arena, float, s->n), survives = ARENA_ARRAY(arena, bool, s->n);
+static void compare(const Sampler *p, const Settings *s, const float *logits,
+                    const uint32_t *tokens) {
+    order = ARENA_ARRAY(arena, Entry, s->n), penalised = ARENA_ARRAY(arena, float, s->n),
+    survives = ARENA_ARRAY(arena, bool, s->n);
     uint32_t want = model_valid(s) ? model_sample(s, logits, tokens) : UINT32_MAX;
     for (uint32_t i = 0; i < p->n_chains; i++) {
         uint32_t got = chain_run(p, i, s, logits, tokens);
         if (got == want) n_exact++;
         else n_near++;
-        CHECK(got == want || (s->temperature > 0 && model_near(s, logits, tokens, got)), "chain %u, %s: chose %u, expected %u", i,
-              describe(s), got, want);
+        CHECK(got == want || (s->temperature > 0 && model_near(s, logits, tokens, got)),
+              "chain %u, %s: chose %u, expected %u", i, describe(s), got, want);
     }
 }
 
-/* ---- cases --------------------------------------------------------------------------------------------------------- */
+/* ---- cases ----------------------------------------------------------------------------------- */
 
 static uint32_t below(uint32_t n) { return harness_random(&seed) % n; }
 
 static void random_logits(float *x, uint32_t n, int kind) {
     for (uint32_t i = 0; i < n; i++) {
         float g = harness_normal(&seed);
-        x[i] = kind == 0 ? 2 * g : kind == 1 ? rintf(2 * g) : kind == 2 ? 12 * g : kind == 3 ? 0.25f : 0.001f * g;
+        x[i] = kind == 0   ? 2 * g
+               : kind == 1 ? rintf(2 * g)
+               : kind == 2 ? 12 * g
+               : kind == 3 ? 0.25f
+                           : 0.001f * g;
     }
     if (kind == 2 && n > 40) {
         x[below(n)] = NAN, x[below(n)] = -INFINITY, x[below(n)] = -0.0f, x[below(n)] = 0;
@@ -250,12 +284,19 @@ static void random_logits(float *x, uint32_t n, int kind) {
 }
 
 static Settings random_settings(const Sampler *p) {
-    static const float temperature[] = {0, 1, 0.5f, 0.7f, 1.5f, 30}, penalty[] = {1, 1, 2, 1.25f, 0.5f};
-    static const float top_p[] = {1, 0.95f, 0.5f, 0.1f, 0, 0.999999f}, min_p[] = {0, 0, 0.05f, 0.5f, 1, 2};
+    static const float temperature[] = {0, 1, 0.5f, 0.7f, 1.5f, 30},
+                       penalty[] = {1, 1, 2, 1.25f, 0.5f};
+    static const float top_p[] = {1, 0.95f, 0.5f, 0.1f, 0, 0.999999f},
+                       min_p[] = {0, 0, 0.05f, 0.5f, 1, 2};
     const uint32_t top_k[] = {0, 1, 40, 5, p->n / 2, p->n - 1, p->n, 100000};
-    Settings s = {.n = p->n, .ctx = p->ctx, .m = p->m, .pos = below(p->ctx - p->m), .seed = (uint64_t)harness_random(&seed) << 32 | seed};
+    Settings s = {.n = p->n,
+                  .ctx = p->ctx,
+                  .m = p->m,
+                  .pos = below(p->ctx - p->m),
+                  .seed = (uint64_t)harness_random(&seed) << 32 | seed};
     s.end = s.pos + 1 + below(p->m);
-    s.temperature = temperature[below(6)], s.top_k = top_k[below(8)], s.top_p = top_p[below(6)], s.min_p = min_p[below(6)];
+    s.temperature = temperature[below(6)], s.top_k = top_k[below(8)], s.top_p = top_p[below(6)],
+    s.min_p = min_p[below(6)];
     s.penalty = penalty[below(5)], s.last = below(2) ? 64 : below(p->ctx * 2);
     return s;
 }
@@ -280,7 +321,8 @@ static void test_random(uint32_t n, uint32_t m, int rounds) {
         arena_destroy(arena);
         arena = outer;
     }
-    printf("vocabulary %u, %u rows: %u as the model, %u near, %u chains\n", n, m, n_exact, n_near, p.n_chains);
+    printf("vocabulary %u, %u rows: %u as the model, %u near, %u chains\n", n, m, n_exact, n_near,
+           p.n_chains);
 }
 
 /* Draws of the model against the exact probabilities; the kernels agree with the model. */
@@ -289,8 +331,10 @@ static void test_distribution(void) {
     float logits[N];
     uint32_t tokens[1] = {0}, count[N] = {0}, r[4];
     random_logits(logits, N, 0);
-    order = ARENA_ARRAY(arena, Entry, N), penalised = ARENA_ARRAY(arena, float, N), survives = ARENA_ARRAY(arena, bool, N);
-    Settings s = {.n = N, .ctx = 1u << 30, .m = 1, .seed = 99, .temperature = 1.5f, .top_p = 1, .penalty = 1};
+    order = ARENA_ARRAY(arena, Entry, N), penalised = ARENA_ARRAY(arena, float, N),
+    survives = ARENA_ARRAY(arena, bool, N);
+    Settings s = {
+        .n = N, .ctx = 1u << 30, .m = 1, .seed = 99, .temperature = 1.5f, .top_p = 1, .penalty = 1};
     for (uint32_t i = 0; i < DRAWS; i++) {
         s.pos = i, s.end = i + 1;
         if (i == 0) model_order(&s, logits, tokens), model_filter(&s);
@@ -305,9 +349,11 @@ static void test_distribution(void) {
     CHECK(chi < 61, "chi-square with 31 degrees of freedom is %g", chi); /* p = 0.001 */
     printf("distribution: chi-square %.1f with 31 degrees of freedom\n", chi);
     philox((uint32_t[4]){0}, (uint32_t[2]){0}, r); /* the authors' known answer */
-    CHECK(r[0] == 0x6627e8d5 && r[1] == 0xe169c58d && r[2] == 0xbc57ac4c && r[3] == 0x9b00dbd8, "philox: %08x", r[0]);
+    CHECK(r[0] == 0x6627e8d5 && r[1] == 0xe169c58d && r[2] == 0xbc57ac4c && r[3] == 0x9b00dbd8,
+          "philox: %08x", r[0]);
     for (double d = 0; d < 20; d += 0.0137)
-        CHECK(fabs(mass_of((float)d) / 67108864.0 - exp(-(float)d)) < 5e-7 * exp(-(float)d) + 1e-8, "mass at distance %g", d);
+        CHECK(fabs(mass_of((float)d) / 67108864.0 - exp(-(float)d)) < 5e-7 * exp(-(float)d) + 1e-8,
+              "mass at distance %g", d);
 }
 
 int main(void) {

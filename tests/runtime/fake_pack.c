@@ -1,8 +1,8 @@
 /* fake_pack.c - the fake model's payload and its expected output.
  *
- *   fake_pack pack ELF OUT SPIRV...   appends frames to ELF; prints "KIND ID OFFSET BYTES" of each, and of index and footer
- *   fake_pack ids N SEED < ids        the N ids that follow; SEED > 0: with a temperature
- *   fake_pack logits < ids            float32 logits of every position */
+ *   fake_pack pack ELF OUT SPIRV...   appends frames to ELF; prints "KIND ID OFFSET BYTES" of each,
+ * and of index and footer fake_pack ids N SEED < ids        the N ids that follow; SEED > 0: with a
+ * temperature fake_pack logits < ids            float32 logits of every position */
 #define XXH_INLINE_ALL
 #define float(x) (float)(x)
 #include "fake_model.h"
@@ -23,7 +23,8 @@ static float bias[VOCAB];
 static void model_fill(void) {
     for (uint32_t i = 0; i < VOCAB; i++) w[i] = i * 37 % 61, bias[i] = 0.001f * (float)(i % 7);
     /* the last two thirds do not compress */
-    for (uint32_t i = 0; i < FAKE_BIG; i++) big[i] = i < FAKE_BIG / 3 ? i % 50 : (i * 2654435761u) ^ (i * i >> 7);
+    for (uint32_t i = 0; i < FAKE_BIG; i++)
+        big[i] = i < FAKE_BIG / 3 ? i % 50 : (i * 2654435761u) ^ (i * i >> 7);
 }
 static uint32_t model_state(uint32_t p, uint32_t before, uint32_t token) {
     return FAKE_STATE(before, token, w[token], big[FAKE_BIG_INDEX(p, token)]);
@@ -46,10 +47,16 @@ static void frame(uint32_t kind, uint32_t id, uint64_t target, const void *p, ui
     size_t bound = ZSTD_compressBound(bytes);
     void *z = malloc(bound);
     size_t n = ZSTD_compress(z, bound, p, bytes, 3);
-    PayloadFrame f = {.kind = kind, .id = id, .target_offset = target, .raw_bytes = bytes, .file_offset = at, .stored_bytes = bytes};
+    PayloadFrame f = {.kind = kind,
+                      .id = id,
+                      .target_offset = target,
+                      .raw_bytes = bytes,
+                      .file_offset = at,
+                      .stored_bytes = bytes};
     if (n < bytes - bytes / 100) f.codec = CODEC_ZSTD, f.stored_bytes = n;
     f.hash = XXH3_64bits(f.codec ? z : p, f.stored_bytes);
-    printf("%u %u %llu %llu %s\n", kind, id, (unsigned long long)at, (unsigned long long)f.stored_bytes, f.codec ? "zstd" : "stored");
+    printf("%u %u %llu %llu %s\n", kind, id, (unsigned long long)at,
+           (unsigned long long)f.stored_bytes, f.codec ? "zstd" : "stored");
     put(f.codec ? z : p, f.stored_bytes);
     frames[n_frames++] = f;
     free(z);
@@ -69,7 +76,11 @@ static void *slurp(const char *path, uint64_t *n) {
 
 static void check_frame(void) {
     enum { TOKENS = 30, ROWS = 11 };
-    struct { PayloadCheck h; uint32_t ids[TOKENS]; float logits[ROWS][VOCAB]; } c = {{TOKENS, ROWS, VOCAB, 0}, {0}, {{0}}};
+    struct {
+        PayloadCheck h;
+        uint32_t ids[TOKENS];
+        float logits[ROWS][VOCAB];
+    } c = {{TOKENS, ROWS, VOCAB, 0}, {0}, {{0}}};
     uint32_t state = 1;
     for (uint32_t i = 0; i < TOKENS; i++) {
         c.ids[i] = i * 29 % VOCAB;
@@ -80,8 +91,10 @@ static void check_frame(void) {
 }
 
 static int pack(int argc, char **argv) {
-    static const char manifest[] = "{\n \"qcc\": \"test\",\n \"model\": {\"name\": \"fake\", \"layers\": 1},\n \"accuracy\": \"exact\",\n"
-                                   " \"chunks\": [4, 16],\n \"kernels\": [\n  {\"name\": \"a \\\"b\\\"\", \"bytes\": 4},\n  {\"name\": \"c\"}\n ]\n}\n";
+    static const char manifest[] = "{\n \"qcc\": \"test\",\n \"model\": {\"name\": \"fake\", "
+                                   "\"layers\": 1},\n \"accuracy\": \"exact\",\n"
+                                   " \"chunks\": [4, 16],\n \"kernels\": [\n  {\"name\": \"a "
+                                   "\\\"b\\\"\", \"bytes\": 4},\n  {\"name\": \"c\"}\n ]\n}\n";
     uint64_t n, frame_words = PAYLOAD_FRAME_MAX / 4;
     out = fopen(argv[3], "wb");
     if (!out) return 1;
@@ -100,12 +113,14 @@ static int pack(int argc, char **argv) {
     frame(FRAME_WEIGHTS, 1, 0, w, sizeof w);
     frame(FRAME_WEIGHTS, 2, 0, bias, sizeof bias);
     for (uint64_t i = 0; i < FAKE_BIG; i += frame_words)
-        frame(FRAME_WEIGHTS, 1, 256 + 4 * i, big + i, 4 * (FAKE_BIG - i < frame_words ? FAKE_BIG - i : frame_words));
+        frame(FRAME_WEIGHTS, 1, 256 + 4 * i, big + i,
+              4 * (FAKE_BIG - i < frame_words ? FAKE_BIG - i : frame_words));
     check_frame();
     f.index_offset = at;
     f.n_frames = n_frames;
     f.index_hash = XXH3_64bits(frames, n_frames * sizeof *frames);
-    printf("index 0 %llu %llu\n", (unsigned long long)at, (unsigned long long)(n_frames * sizeof *frames));
+    printf("index 0 %llu %llu\n", (unsigned long long)at,
+           (unsigned long long)(n_frames * sizeof *frames));
     put(frames, n_frames * sizeof *frames);
     f.file_bytes = at + sizeof f;
     f.footer_hash = XXH3_64bits(&f, sizeof f - 8);
@@ -135,9 +150,11 @@ static int follow(uint32_t most, uint32_t seed) {
 int main(int argc, char **argv) {
     model_fill();
     if (argc > 4 && strcmp(argv[1], "pack") == 0) return pack(argc, argv);
-    if (argc > 3 && strcmp(argv[1], "ids") == 0) return follow((uint32_t)atoi(argv[2]), (uint32_t)atoi(argv[3]));
+    if (argc > 3 && strcmp(argv[1], "ids") == 0)
+        return follow((uint32_t)atoi(argv[2]), (uint32_t)atoi(argv[3]));
     if (argc < 2 || strcmp(argv[1], "logits") != 0) return 2;
     uint32_t id, p = 0, state = 1;
-    for (float x[VOCAB]; scanf("%u", &id) == 1; fwrite(x, sizeof x, 1, stdout)) model_logits(state = model_state(p++, state, id), x);
+    for (float x[VOCAB]; scanf("%u", &id) == 1; fwrite(x, sizeof x, 1, stdout))
+        model_logits(state = model_state(p++, state, id), x);
     return 0;
 }

@@ -1,4 +1,5 @@
-/* formats.h - the weight formats that a test goes through: all, or those named in QCC_FORMAT=NAME[,NAME]. */
+/* formats.h - the weight formats that a test goes through: all, or those named in
+ * QCC_FORMAT=NAME[,NAME]. */
 #ifndef QCC_TEST_FORMATS_H
 #define QCC_TEST_FORMATS_H
 #include "../../compiler/format.h"
@@ -23,7 +24,8 @@ static inline const Format *const *test_formats(Arena *a) {
     return list;
 }
 
-/* Whether the test goes through a model: it has a matrix in one of the formats named, or none is named. */
+/* Whether the test goes through a model: it has a matrix in one of the formats named, or none is
+ * named. */
 static inline bool test_formats_in(Arena *a, const Gguf *g) {
     const Format *const *f = test_formats(a);
     for (; f != formats && *f; f++)

@@ -12,8 +12,7 @@
 
 /* Parses an exact heap copy, so that the address sanitizer sees every byte too many. The result is
  * checked and printed; returns false and the message if it fails. */
-static bool parse(Bytes file, FailTrap *t)
-{
+static bool parse(Bytes file, FailTrap *t) {
     uint8_t *volatile copy = malloc(file.n ? file.n : 1);
     Arena *volatile a = NULL;
     volatile bool good = false;
@@ -32,8 +31,7 @@ static bool parse(Bytes file, FailTrap *t)
     return good;
 }
 
-static void expect(Bytes file, const char *message)
-{
+static void expect(Bytes file, const char *message) {
     FailTrap t;
     bool good = parse(file, &t);
     CHECK(!good, "not refused: %s", message);
@@ -43,8 +41,7 @@ static void expect(Bytes file, const char *message)
 }
 
 /* A good file with one of everything. */
-static void build_good(GgufWriter *w)
-{
+static void build_good(GgufWriter *w) {
     gw_string(w, "general.architecture", "llama");
     gw_int(w, "u8", GGUF_U8, 200);
     gw_int(w, "i8", GGUF_I8, -5);
@@ -66,8 +63,7 @@ static void build_good(GgufWriter *w)
     gw_tensor(w, "experts", 8, 4, NE(32, 2, 3, 2), NULL, 34 * 12);
 }
 
-static void test_read(uint32_t version, uint32_t alignment)
-{
+static void test_read(uint32_t version, uint32_t alignment) {
     GgufWriter w = {.version = version, .alignment = alignment};
     build_good(&w);
     if (alignment) gw_u32(&w, "general.alignment", alignment);
@@ -109,10 +105,9 @@ static void test_read(uint32_t version, uint32_t alignment)
     gw_free(&w);
 }
 
-/* ---- refusals of the header ---- */
+/* ---- refusals of the header ------------------------------------------------------------------ */
 
-static void test_header(void)
-{
+static void test_header(void) {
     static const uint8_t lfs[] = "version https://git-lfs.github.com/spec/v1\n";
     expect((Bytes){lfs, 0}, "t.gguf: the file is empty; expected a GGUF model");
     expect((Bytes){lfs, sizeof lfs - 1},
@@ -145,8 +140,7 @@ static void test_header(void)
     gw_free(&w);
 }
 
-static void test_counts(void)
-{
+static void test_counts(void) {
     static const struct {
         uint64_t kv, tensors;
         const char *message;
@@ -169,30 +163,25 @@ static void test_counts(void)
     }
 }
 
-/* ---- refusals of metadata and tensors ---- */
+/* ---- refusals of metadata and tensors -------------------------------------------------------- */
 
-static void long_string(GgufWriter *w)
-{
+static void long_string(GgufWriter *w) {
     gw_string(w, "a", "b");
     memset(w->kv.p + w->kv.n - 9, 0xff, 8);
 }
-static void long_key(GgufWriter *w)
-{
+static void long_key(GgufWriter *w) {
     gw_string(w, "a", "b");
     memset(w->kv.p, 0x7f, 8);
 }
 static void empty_key(GgufWriter *w) { gw_u32(w, "ok", 1), gw_u32(w, "", 1); }
-static void nul_key(GgufWriter *w)
-{
+static void nul_key(GgufWriter *w) {
     gw_raw_key(w, "a\0b", 3, GGUF_U32);
     gw_put_int(&w->kv, 1, 4);
 }
-static void same_key(GgufWriter *w)
-{
+static void same_key(GgufWriter *w) {
     gw_u32(w, "same", 1), gw_u32(w, "other", 1), gw_u32(w, "same", 2);
 }
-static void value_type(GgufWriter *w)
-{
+static void value_type(GgufWriter *w) {
     gw_raw_key(w, "k\n", 2, 13);
     gw_put_int(&w->kv, 1, 4);
 }
@@ -201,8 +190,7 @@ static void nested_array(GgufWriter *w) { gw_array(w, "k", GGUF_ARRAY, 1, NULL, 
 static void long_array(GgufWriter *w) { gw_array(w, "k", GGUF_U32, 3, NULL, 8); }
 static void huge_array(GgufWriter *w) { gw_array(w, "k", GGUF_U64, UINT64_MAX / 8 + 2, NULL, 16); }
 static void long_strings(GgufWriter *w) { gw_array(w, "k", GGUF_STRING, 3, NULL, 20); }
-static void array_string(GgufWriter *w)
-{
+static void array_string(GgufWriter *w) {
     gw_strings(w, "k", 2, (const char *[]){"x", "y"});
     w->kv.p[w->kv.n - 9] = 200;
 }
@@ -211,88 +199,72 @@ static void alignment_zero(GgufWriter *w) { gw_u32(w, "general.alignment", 0); }
 static void alignment_odd(GgufWriter *w) { gw_u32(w, "general.alignment", 48); }
 static void alignment_large(GgufWriter *w) { gw_u32(w, "general.alignment", 1u << 21); }
 static void no_name(GgufWriter *w) { gw_tensor(w, "", 0, 1, NE(1), NULL, 4); }
-static void long_name(GgufWriter *w)
-{
+static void long_name(GgufWriter *w) {
     gw_tensor(w, "abcdefghijklmnopqrstuvwxyzabcdefghijklmnopqrstuvwxyzabcdefghijkl", 0, 1, NE(1),
               NULL, 4);
 }
 static void nul_name(GgufWriter *w) { gw_raw_tensor(w, "a\0b", 3, 0, 1, NE(1), 0); }
-static void same_name(GgufWriter *w)
-{
+static void same_name(GgufWriter *w) {
     gw_tensor(w, "x", 0, 1, NE(1), NULL, 4);
     gw_tensor(w, "x", 0, 1, NE(1), NULL, 4);
 }
 static void no_dims(GgufWriter *w) { gw_tensor(w, "x", 0, 0, NULL, NULL, 40); }
 static void five_dims(GgufWriter *w) { gw_tensor(w, "x", 0, 5, NE(1, 1, 1, 1, 1), NULL, 4); }
 static void no_elements(GgufWriter *w) { gw_tensor(w, "x", 0, 2, NE(4, 0), NULL, 4); }
-static void many_elements(GgufWriter *w)
-{
+static void many_elements(GgufWriter *w) {
     gw_tensor(w, "x", 0, 3, NE(1u << 31, 1u << 31, 2), NULL, 4);
 }
-static void many_bytes(GgufWriter *w)
-{
+static void many_bytes(GgufWriter *w) {
     gw_tensor(w, "x", 28, 2, NE(1ull << 31, 1ull << 31), NULL, 4);
 }
 static void removed_type(GgufWriter *w) { gw_tensor(w, "x", 36, 1, NE(32), NULL, 64); }
 static void internal_type(GgufWriter *w) { gw_tensor(w, "x", 9, 1, NE(32), NULL, 64); }
 static void unknown_type(GgufWriter *w) { gw_tensor(w, "x", 43, 1, NE(32), NULL, 64); }
-static void row_length(GgufWriter *w)
-{
+static void row_length(GgufWriter *w) {
     gw_tensor(w, "blk.0.attn_q.weight", 12, 2, NE(100, 2), NULL, 144);
 }
-static void odd_offset(GgufWriter *w)
-{
+static void odd_offset(GgufWriter *w) {
     gw_raw_tensor(w, "x", 1, 0, 1, NE(1), 4), gw_put(&w->data, NULL, 64);
 }
-static void far_offset(GgufWriter *w)
-{
+static void far_offset(GgufWriter *w) {
     gw_raw_tensor(w, "x", 1, 0, 1, NE(1), -(uint64_t)32), gw_put(&w->data, NULL, 64);
 }
 static void short_data(GgufWriter *w) { gw_tensor(w, "x", 0, 1, NE(20), NULL, 79); }
 static void no_data(GgufWriter *w) { gw_raw_tensor(w, "x", 1, 0, 1, NE(1), 0); }
-static void overlap(GgufWriter *w)
-{
+static void overlap(GgufWriter *w) {
     gw_raw_tensor(w, "late", 4, 0, 1, NE(8), 32);
     gw_raw_tensor(w, "early", 5, 0, 1, NE(9), 0);
     gw_put(&w->data, NULL, 64);
 }
-static void same_place(GgufWriter *w)
-{
+static void same_place(GgufWriter *w) {
     gw_raw_tensor(w, "a", 1, 0, 1, NE(8), 0);
     gw_raw_tensor(w, "b", 1, 0, 1, NE(8), 0);
     gw_put(&w->data, NULL, 64);
 }
 static void part_in_memory(GgufWriter *w) { gw_int(w, "split.count", GGUF_U16, 2); }
-static void infinite_scale(GgufWriter *w)
-{
+static void infinite_scale(GgufWriter *w) {
     gw_tensor(w, "x", 12, 2, NE(512, 2), NULL, 4 * 144);
     w->data.p[3 * 144 + 3] = 0x7c; /* dmin of the last block */
 }
-static void nan_weight(GgufWriter *w)
-{
+static void nan_weight(GgufWriter *w) {
     gw_tensor(w, "x", 0, 1, NE(2), (uint32_t[]){0, 0xffc00000}, 8);
 }
-static void infinite_f16(GgufWriter *w)
-{
+static void infinite_f16(GgufWriter *w) {
     gw_tensor(w, "x", 1, 2, NE(1, 2), (uint16_t[]){0x7bff, 0xfc00}, 4);
 }
-static void infinite_bf16(GgufWriter *w)
-{
+static void infinite_bf16(GgufWriter *w) {
     gw_tensor(w, "x", 30, 2, NE(1, 2), (uint16_t[]){0x7f7f, 0x7f80}, 4);
 }
-static void iq1_m_scale(GgufWriter *w)
-{
+static void iq1_m_scale(GgufWriter *w) {
     gw_tensor(w, "x", 29, 1, NE(256), NULL, 56);
     w->data.p[55] = 0x70;
     w->data.p[53] = 0xc0;
 }
-static void mxfp4_scale(GgufWriter *w)
-{
+static void mxfp4_scale(GgufWriter *w) {
     gw_tensor(w, "x", 39, 1, NE(32), NULL, 17);
     w->data.p[0] = 255;
 }
-static void nvfp4_scale(GgufWriter *w)
-{
+static void nvfp4_scale(GgufWriter *w) {
     gw_tensor(w, "x", 40, 1, NE(64), NULL, 36);
     w->data.p[3] = 0x7f;
 }
@@ -368,8 +340,7 @@ static const struct {
     {nvfp4_scale, "tensor 'x': the scale at row 0, column 0 is infinite or not a number" DAMAGED},
 };
 
-static void test_refused(void)
-{
+static void test_refused(void) {
     for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
         GgufWriter w = {0};
         char message[512];
@@ -382,8 +353,7 @@ static void test_refused(void)
 
 /* No beginning of a good file crashes the reader, and none but the whole is a good file (data at
  * its end counts). */
-static void test_truncated(void)
-{
+static void test_truncated(void) {
     GgufWriter w = {0};
     build_good(&w);
     Bytes file = gw_finish(&w);
@@ -399,8 +369,7 @@ static void test_truncated(void)
     gw_free(&w);
 }
 
-static void expect_access(const Gguf *g, int which, const char *message)
-{
+static void expect_access(const Gguf *g, int which, const char *message) {
     FailTrap t;
     if (fail_catch(&t)) {
         CHECK(!strcmp(t.message, message) && t.kind == FAIL_USER, "\n  expected %s\n  found    %s",
@@ -422,8 +391,7 @@ static void expect_access(const Gguf *g, int which, const char *message)
     CHECK(false, "not refused: %s", message);
 }
 
-static void test_access(void)
-{
+static void test_access(void) {
     GgufWriter w = {0};
     build_good(&w);
     Arena *a = arena_create();
@@ -443,8 +411,7 @@ static void test_access(void)
     gw_free(&w);
 }
 
-static void test_print(void)
-{
+static void test_print(void) {
     static const char expected[] =
         "t.gguf\n"
         "  GGUF version 3, 1.84 KiB, data aligned to 32 bytes\n"
@@ -491,8 +458,7 @@ static void test_print(void)
 
 /* Every allocation fails once; each time the failure is an environment failure, and nothing leaks
  * or crashes. */
-static void test_faults(void)
-{
+static void test_faults(void) {
     GgufWriter w = {0};
     build_good(&w);
     Bytes file = gw_finish(&w);
@@ -510,12 +476,11 @@ static void test_faults(void)
     gw_free(&w);
 }
 
-/* ---- split models ---- */
+/* ---- split models ---------------------------------------------------------------------------- */
 
 static char dir[] = "/tmp/qcc-test-gguf.XXXXXX";
 
-static const char *in_dir(const char *name)
-{
+static const char *in_dir(const char *name) {
     static char path[2][512];
     static int turn;
     turn ^= 1;
@@ -525,8 +490,7 @@ static const char *in_dir(const char *name)
 
 /* Part `no` (from 0) of `count`, saying that the model has n_tensors, with one tensor of that name
  * unless NULL. */
-static void write_part(const char *name, int no, int count, int n_tensors, const char *tensor)
-{
+static void write_part(const char *name, int no, int count, int n_tensors, const char *tensor) {
     GgufWriter w = {.alignment = no ? 0 : 64};
     if (no == 0) {
         gw_string(&w, "general.architecture", "llama");
@@ -542,8 +506,7 @@ static void write_part(const char *name, int no, int count, int n_tensors, const
     gw_free(&w);
 }
 
-static void open_split(const char *name, const char *message)
-{
+static void open_split(const char *name, const char *message) {
     FailTrap t;
     Arena *a = arena_create();
     if (!fail_catch(&t)) {
@@ -568,8 +531,7 @@ static void open_split(const char *name, const char *message)
     arena_destroy(a);
 }
 
-static void test_split(void)
-{
+static void test_split(void) {
     write_part("m-00001-of-00003.gguf", 0, 3, 2, NULL);
     write_part("m-00002-of-00003.gguf", 1, 3, 2, "one");
     open_split("m-00001-of-00003.gguf", "m-00003-of-00003.gguf: part 3 of 3 of the model is "
@@ -605,10 +567,9 @@ static void test_split(void)
     rmdir(in_dir("folder"));
 }
 
-/* ---- real files ---- */
+/* ---- real files ------------------------------------------------------------------------------ */
 
-static void check_file(const char *path)
-{
+static void check_file(const char *path) {
     FailTrap t;
     Arena *a = arena_create();
     if (!fail_catch(&t)) {
@@ -624,8 +585,7 @@ static void check_file(const char *path)
     arena_destroy(a);
 }
 
-static int check_folder(const char *path)
-{
+static int check_folder(const char *path) {
     int n = 0;
     DIR *d = opendir(path);
     if (!d) return 0;
@@ -635,17 +595,14 @@ static int check_folder(const char *path)
         if (e->d_name[0] == '.') continue;
         snprintf(file, sizeof file, "%s/%s", path, e->d_name);
         size_t len = strlen(file);
-        if (stat(file, &st) == 0 && S_ISDIR(st.st_mode))
-            n += check_folder(file);
-        else if (len > 5 && !strcmp(file + len - 5, ".gguf"))
-            check_file(file), n++;
+        if (stat(file, &st) == 0 && S_ISDIR(st.st_mode)) n += check_folder(file);
+        else if (len > 5 && !strcmp(file + len - 5, ".gguf")) check_file(file), n++;
     }
     closedir(d);
     return n;
 }
 
-int main(void)
-{
+int main(void) {
     if (!mkdtemp(dir)) return perror(dir), 1;
     test_read(2, 0);
     test_read(3, 0);

@@ -1,11 +1,12 @@
-/* test_limits.c - limits of targets: bindings that roles share, and plans for targets that are small in one respect. A plan is legal
- * (plan_verify aborts otherwise), or there is one line that names the limit. */
+/* test_limits.c - limits of targets: bindings that roles share, and plans for targets that are
+ * small in one respect. A plan is legal (plan_verify aborts otherwise), or there is one line that
+ * names the limit. */
 #include "../../compiler/embed.h"
 #include "../../compiler/plan.h"
 #include "check.h"
 #include <string.h>
 
-/* ---- every role is declared where its binding has it --------------------------------------------------------------- */
+/* ---- every role is declared where its binding has it ----------------------------------------- */
 
 static void check_line(const char *path, const char *line, size_t n) {
     char text[512];
@@ -30,12 +31,13 @@ static void test_declarations(void) {
     }
 }
 
-/* ---- bindings ------------------------------------------------------------------------------------------------------ */
+/* ---- bindings -------------------------------------------------------------------------------- */
 
 /* x, y and z lie in zone 0, w far from v in zone 1. */
 static KernelChoice numbered(uint32_t most, uint32_t range) {
     static const char *const roles[] = {"x", "w", "y", "v", "z"};
-    static const RolePlace place[] = {{0, 4096, 64}, {1, 0, 1024}, {0, 1024, 512}, {1, 1 << 20, 16}, {0, 8192, 32}};
+    static const RolePlace place[] = {
+        {0, 4096, 64}, {1, 0, 1024}, {0, 1024, 512}, {1, 1 << 20, 16}, {0, 8192, 32}};
     Target t = {.max_storage_bindings = most, .max_storage_range = range};
     KernelOp op = {.op = "test"};
     KernelChoice c = {0};
@@ -53,7 +55,8 @@ static void check_bindings(uint32_t most, uint32_t range, uint32_t n, const char
     char text[200] = "";
     for (uint32_t i = 0; i < c.n_roles; i++) {
         size_t k = strlen(text);
-        snprintf(text + k, sizeof text - k, "%s%s %u:%u", i ? ", " : "", c.role[i].name, c.role[i].binding, c.role[i].at);
+        snprintf(text + k, sizeof text - k, "%s%s %u:%u", i ? ", " : "", c.role[i].name,
+                 c.role[i].binding, c.role[i].at);
     }
     CHECK(c.n_bindings == n && strcmp(text, expected) == 0, "%u of %u: %s", c.n_bindings, n, text);
 }
@@ -63,12 +66,14 @@ static void test_bindings(void) {
     check_bindings(4, 1 << 27, 4, "x 0:3072, w 1:0, y 0:0, v 2:0, z 3:0");
     check_bindings(3, 1 << 27, 3, "x 0:3072, w 1:0, y 0:0, v 2:0, z 0:7168");
     check_bindings(2, 1 << 27, 2, "x 0:3072, w 1:0, y 0:0, v 1:1048576, z 0:7168");
-    check_bindings(1, 1 << 27, 2, "x 0:3072, w 1:0, y 0:0, v 1:1048576, z 0:7168"); /* zones stay apart */
-    check_bindings(2, 1 << 20, 3, "x 0:3072, w 1:0, y 0:0, v 2:0, z 0:7168");       /* v lies beyond one range */
+    check_bindings(1, 1 << 27, 2,
+                   "x 0:3072, w 1:0, y 0:0, v 1:1048576, z 0:7168"); /* zones stay apart */
+    check_bindings(2, 1 << 20, 3,
+                   "x 0:3072, w 1:0, y 0:0, v 2:0, z 0:7168"); /* v lies beyond one range */
     check_bindings(2, 5000, 4, "x 0:3072, w 1:0, y 0:0, v 2:0, z 3:0");
 }
 
-/* ---- plans --------------------------------------------------------------------------------------------------------- */
+/* ---- plans ----------------------------------------------------------------------------------- */
 
 static void target_limit(Target *t, const char *name, uint64_t v) {
     uint32_t u = (uint32_t)v;
@@ -85,14 +90,15 @@ static void target_limit(Target *t, const char *name, uint64_t v) {
 
 static char model[4096] = "tests/data/llama-tied.gguf";
 
-/* Plans the model for a target with one limit lowered. Returns whether there is a plan; otherwise the line names the limit. */
+/* Plans the model for a target with one limit lowered. Returns whether there is a plan; otherwise
+ * the line names the limit. */
 static bool plan_with(const char *target, const char *name, uint64_t v) {
     Arena *a = arena_create();
     FailTrap trap;
     volatile bool planned = false;
     if (fail_catch(&trap)) {
-        CHECK(trap.kind == FAIL_USER && strstr(trap.message, name) && !strchr(trap.message, '\n'), "%s %s %llu: %s", target, name,
-              (unsigned long long)v, trap.message);
+        CHECK(trap.kind == FAIL_USER && strstr(trap.message, name) && !strchr(trap.message, '\n'),
+              "%s %s %llu: %s", target, name, (unsigned long long)v, trap.message);
         CHECK(strstr(trap.message, target), "%s", trap.message);
     } else {
         Target *t = target_read(a, target, 0);
@@ -109,15 +115,18 @@ static bool plan_with(const char *target, const char *name, uint64_t v) {
 }
 
 /* From nothing to much: lines first, then plans, and no line behind a plan. */
-static void sweep(const char *target, const char *name, uint64_t from, uint64_t to, uint32_t factor) {
+static void sweep(const char *target, const char *name, uint64_t from, uint64_t to,
+                  uint32_t factor) {
     bool planned = false;
     uint32_t lines = 0;
     for (uint64_t v = from; v <= to; v *= factor) {
         bool now = plan_with(target, name, v);
-        CHECK(now || !planned, "%s: %s: a plan for less, none for %llu", target, name, (unsigned long long)v);
+        CHECK(now || !planned, "%s: %s: a plan for less, none for %llu", target, name,
+              (unsigned long long)v);
         planned = now, lines += !now;
     }
-    CHECK(planned && lines, "%s: %s: %u lines, %s", target, name, lines, planned ? "then plans" : "no plan");
+    CHECK(planned && lines, "%s: %s: %u lines, %s", target, name, lines,
+          planned ? "then plans" : "no plan");
 }
 
 static void test_plans(void) {

@@ -8,16 +8,14 @@
 #define NE(...) ((uint64_t[]){__VA_ARGS__})
 
 /* The least that a model says. */
-static void build_least(GgufWriter *w)
-{
+static void build_least(GgufWriter *w) {
     gw_string(w, "general.architecture", "llama");
     gw_u32(w, "llama.context_length", 512);
     gw_u32(w, "llama.embedding_length", 64);
     gw_u32(w, "llama.block_count", 3);
 }
 
-static void build_full(GgufWriter *w)
-{
+static void build_full(GgufWriter *w) {
     build_least(w);
     gw_string(w, "general.type", "model");
     gw_string(w, "general.name", "Tiny\nModel");
@@ -42,8 +40,7 @@ static void build_full(GgufWriter *w)
     gw_tensor(w, "token_embd.weight", 0, 2, NE(64, 3), NULL, 64 * 3 * 4);
 }
 
-static void test_defaults(void)
-{
+static void test_defaults(void) {
     GgufWriter w = {0};
     build_least(&w);
     gw_u32(&w, "llama.attention.head_count", 4);
@@ -65,14 +62,12 @@ static void test_defaults(void)
         CHECK(!strcmp(t.message, "dir/tiny.gguf: tensor 'output.weight' is missing; a model of "
                                  "architecture 'llama' needs it"),
               "%s", t.message);
-    else
-        model_need(m, "output.weight"), CHECK(false, "found");
+    else model_need(m, "output.weight"), CHECK(false, "found");
     arena_destroy(a);
     gw_free(&w);
 }
 
-static void test_full(void)
-{
+static void test_full(void) {
     static const char expected[] = "arch             llama\n"
                                    "name             Tiny\\x0AModel\n"
                                    "n_ctx_train      512\n"
@@ -103,93 +98,76 @@ static void test_full(void)
     gw_free(&w);
 }
 
-/* ---- refusals ---- */
+/* ---- refusals -------------------------------------------------------------------------------- */
 
 static void nothing(GgufWriter *w) { (void)w; }
 static void arch_path(GgufWriter *w) { gw_string(w, "general.architecture", "../x"); }
 static void arch_number(GgufWriter *w) { gw_u32(w, "general.architecture", 1); }
 static void adapter(GgufWriter *w) { build_least(w), gw_string(w, "general.type", "adapter"); }
 static void no_context(GgufWriter *w) { gw_string(w, "general.architecture", "qwen3"); }
-static void no_layers(GgufWriter *w)
-{
+static void no_layers(GgufWriter *w) {
     gw_string(w, "general.architecture", "llama");
     gw_u32(w, "llama.context_length", 512);
     gw_u32(w, "llama.embedding_length", 64);
     gw_u32(w, "llama.block_count", 0);
 }
-static void all_drafting(GgufWriter *w)
-{
+static void all_drafting(GgufWriter *w) {
     build_least(w), gw_u32(w, "llama.nextn_predict_layers", 3);
 }
-static void tokens_type(GgufWriter *w)
-{
+static void tokens_type(GgufWriter *w) {
     build_least(w), gw_string(w, "tokenizer.ggml.tokens", "x");
 }
-static void no_tokens(GgufWriter *w)
-{
+static void no_tokens(GgufWriter *w) {
     build_least(w), gw_strings(w, "tokenizer.ggml.tokens", 0, NULL);
 }
-static void vocab_shape(GgufWriter *w)
-{
+static void vocab_shape(GgufWriter *w) {
     build_least(w);
     gw_strings(w, "tokenizer.ggml.tokens", 2, (const char *[]){"a", "b"});
     gw_tensor(w, "token_embd.weight", 0, 2, NE(64, 3), NULL, 64 * 3 * 4);
 }
-static void heads_array(GgufWriter *w)
-{
+static void heads_array(GgufWriter *w) {
     build_least(w);
     gw_array(w, "llama.attention.head_count", GGUF_U32, 2, (uint32_t[]){1, 1}, 8);
 }
-static void heads_floats(GgufWriter *w)
-{
+static void heads_floats(GgufWriter *w) {
     build_least(w);
     gw_array(w, "llama.attention.head_count", GGUF_F32, 3, (float[]){1, 1, 1}, 12);
 }
-static void heads_negative(GgufWriter *w)
-{
+static void heads_negative(GgufWriter *w) {
     build_least(w);
     gw_array(w, "llama.attention.head_count", GGUF_I32, 3, (int32_t[]){1, -1, 1}, 12);
 }
-static void heads_groups(GgufWriter *w)
-{
+static void heads_groups(GgufWriter *w) {
     build_least(w);
     gw_u32(w, "llama.attention.head_count", 4);
     gw_u32(w, "llama.attention.head_count_kv", 3);
 }
-static void heads_many(GgufWriter *w)
-{
+static void heads_many(GgufWriter *w) {
     build_least(w), gw_u32(w, "llama.attention.head_count", 100000);
 }
-static void heads_uneven(GgufWriter *w)
-{
+static void heads_uneven(GgufWriter *w) {
     build_least(w), gw_u32(w, "llama.attention.head_count", 5);
 }
-static void head_dim_type(GgufWriter *w)
-{
+static void head_dim_type(GgufWriter *w) {
     build_least(w), gw_f32(w, "llama.attention.key_length", 32);
 }
-static void rot_odd(GgufWriter *w)
-{
+static void rot_odd(GgufWriter *w) {
     build_least(w);
     gw_u32(w, "llama.attention.head_count", 4);
     gw_u32(w, "llama.rope.dimension_count", 18);
 }
-static void rope_base_nan(GgufWriter *w)
-{
+static void rope_base_nan(GgufWriter *w) {
     build_least(w), gw_f64(w, "llama.rope.freq_base", 0.0 / 0.0);
 }
-static void rope_type(GgufWriter *w)
-{
+static void rope_type(GgufWriter *w) {
     build_least(w), gw_string(w, "llama.rope.scaling.type", "su");
 }
-static void eps_negative(GgufWriter *w)
-{
+static void eps_negative(GgufWriter *w) {
     build_least(w), gw_f32(w, "llama.attention.layer_norm_rms_epsilon", -1);
 }
 static void experts_unused(GgufWriter *w) { build_least(w), gw_u32(w, "llama.expert_count", 4); }
 static void experts_many(GgufWriter *w) { build_least(w), gw_u32(w, "llama.expert_count", 1025); }
-static void experts_differ(GgufWriter *w)
-{
+static void experts_differ(GgufWriter *w) {
     build_least(w);
     gw_u32(w, "llama.expert_count", 4);
     gw_array(w, "llama.expert_used_count", GGUF_U32, 3, (uint32_t[]){2, 1, 2}, 12);
@@ -239,8 +217,7 @@ static const struct {
                      "this is not supported"},
 };
 
-static void expect(void (*build)(GgufWriter *), const char *message)
-{
+static void expect(void (*build)(GgufWriter *), const char *message) {
     GgufWriter w = {0};
     FailTrap t;
     char expected[512];
@@ -260,21 +237,42 @@ static void expect(void (*build)(GgufWriter *), const char *message)
     gw_free(&w);
 }
 
-/* ---- real files ---- */
+/* ---- real files ------------------------------------------------------------------------------ */
 
-static Model *read_model(Arena *a, const char *name)
-{
+static Model *read_model(Arena *a, const char *name) {
     const char *path = arena_printf(a, "%s/%s", check_shared(), name);
     return model_read(a, gguf_open(a, path));
 }
 
-static void test_real(void)
-{
+static void test_real(void) {
     static const char *const names[] = {
-        "llama", "llama-bias", "llama-yarn", "llama3-ropefreqs", "mistral-nemo-style", "mixtral",
-        "qwen2", "qwen3", "qwen35", "qwen3moe", "gemma2", "gemma3", "gemma4", "gpt2", "phi3",
-        "bert", "deepseek2-v3", "gpt-oss", "granite", "lfm2", "mamba2", "olmo2", "smollm3",
-        "stablelm", "starcoder2", "gemma4-moe", "qwen3next",
+        "llama",
+        "llama-bias",
+        "llama-yarn",
+        "llama3-ropefreqs",
+        "mistral-nemo-style",
+        "mixtral",
+        "qwen2",
+        "qwen3",
+        "qwen35",
+        "qwen3moe",
+        "gemma2",
+        "gemma3",
+        "gemma4",
+        "gpt2",
+        "phi3",
+        "bert",
+        "deepseek2-v3",
+        "gpt-oss",
+        "granite",
+        "lfm2",
+        "mamba2",
+        "olmo2",
+        "smollm3",
+        "stablelm",
+        "starcoder2",
+        "gemma4-moe",
+        "qwen3next",
     };
     Arena *a = arena_create();
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
@@ -301,15 +299,12 @@ static void test_real(void)
     arena_destroy(a);
 }
 
-int main(void)
-{
+int main(void) {
     test_defaults();
     test_full();
     for (size_t i = 0; i < sizeof refused / sizeof *refused; i++)
         expect(refused[i].build, refused[i].message);
-    if (check_shared())
-        test_real();
-    else
-        SKIP("reading the models at hand: QCC_SHARED is not set");
+    if (check_shared()) test_real();
+    else SKIP("reading the models at hand: QCC_SHARED is not set");
     return check_done();
 }

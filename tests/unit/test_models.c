@@ -1,5 +1,5 @@
-/* test_models.c - end to end: qcc compiles a model, the executable runs on the local driver, and its logits and greedy ids are
- * compared with an independent reference; twice, byte for byte. */
+/* test_models.c - end to end: qcc compiles a model, the executable runs on the local driver, and
+ * its logits and greedy ids are compared with an independent reference; twice, byte for byte. */
 #include "check.h"
 #include "formats.h"
 #include <dirent.h>
@@ -54,22 +54,28 @@ static void ids_write(Arena *a, const int32_t *id, size_t n) {
 
 static void check_logits(Arena *a, const char *label, const Gguf *ref, const char *path_kind) {
     const GgufTensor *want = gguf_tensor(ref, "logits");
-    int status = shell(a, "%s/m logits --tokens %s/ids --out %s/logits --path %s 2>%s/err", work, work, work, path_kind, work);
+    int status = shell(a, "%s/m logits --tokens %s/ids --out %s/logits --path %s 2>%s/err", work,
+                       work, work, path_kind, work);
     Bytes got = result(a, "logits");
-    CHECK(status == 0 && got.n == want->bytes, "%s, %s: status %d, %zu bytes", label, path_kind, status, got.n);
+    CHECK(status == 0 && got.n == want->bytes, "%s, %s: status %d, %zu bytes", label, path_kind,
+          status, got.n);
     if (status != 0 || got.n != want->bytes) return;
-    double e = rel_rms((const float *)(const void *)got.p, (const float *)(const void *)want->data, want->ne[1], want->ne[0]);
+    double e = rel_rms((const float *)(const void *)got.p, (const float *)(const void *)want->data,
+                       want->ne[1], want->ne[0]);
     CHECK(e < 1e-3, "%s, %s: relative RMS error %.3g", label, path_kind, e);
-    shell(a, "%s/m logits --tokens %s/ids --out %s/again --path %s 2>%s/err", work, work, work, path_kind, work);
+    shell(a, "%s/m logits --tokens %s/ids --out %s/again --path %s 2>%s/err", work, work, work,
+          path_kind, work);
     Bytes again = result(a, "again");
-    CHECK(again.n == got.n && memcmp(again.p, got.p, got.n) == 0, "%s, %s: a second run differs", label, path_kind);
+    CHECK(again.n == got.n && memcmp(again.p, got.p, got.n) == 0, "%s, %s: a second run differs",
+          label, path_kind);
 }
 
 /* Greedy ids up to the first step whose margin is small. */
 static void check_greedy(Arena *a, const char *label, const Gguf *ref) {
-    const GgufTensor *want = gguf_tensor(ref, "gen_tokens"), *margin = gguf_tensor(ref, "gen_margin");
-    int status = shell(a, "%s/m --tokens %s/ids -n %u --temp 0 --ids --ignore-eos >%s/out 2>%s/err", work, work,
-                       (unsigned)want->ne[0], work, work);
+    const GgufTensor *want = gguf_tensor(ref, "gen_tokens"),
+                     *margin = gguf_tensor(ref, "gen_margin");
+    int status = shell(a, "%s/m --tokens %s/ids -n %u --temp 0 --ids --ignore-eos >%s/out 2>%s/err",
+                       work, work, (unsigned)want->ne[0], work, work);
     Bytes out = result(a, "out");
     CHECK(status == 0, "%s: status %d", label, status);
     char *at = arena_strndup(a, (const char *)out.p, out.n);
@@ -79,7 +85,8 @@ static void check_greedy(Arena *a, const char *label, const Gguf *ref) {
         memcpy(&m, margin->data + 4 * i, 4), memcpy(&id, want->data + 4 * i, 4);
         if (m < 0.01f) return;
         long got = strtol(at, &at, 10);
-        CHECK(got == id, "%s: step %zu gives %ld, expected %d (margin %.3g)", label, i, got, (int)id, (double)m);
+        CHECK(got == id, "%s: step %zu gives %ld, expected %d (margin %.3g)", label, i, got,
+              (int)id, (double)m);
         if (got != id) return;
     }
 }
@@ -96,7 +103,8 @@ static bool matrices_scaled(const Gguf *g) {
 static void check_model(const char *model, const char *reference, const char *flags) {
     Arena *a = arena_create();
     FailTrap t;
-    const char *slash = strrchr(reference, '/'), *label = arena_printf(a, "%s %s", slash ? slash + 1 : reference, flags);
+    const char *slash = strrchr(reference, '/'),
+               *label = arena_printf(a, "%s %s", slash ? slash + 1 : reference, flags);
     if (fail_catch(&t)) {
         CHECK(false, "%s: %s", label, t.message);
         arena_destroy(a);
@@ -110,13 +118,14 @@ static void check_model(const char *model, const char *reference, const char *fl
         const GgufTensor *prompt = gguf_tensor(ref, "prompt");
         ids_write(a, (const int32_t *)(const void *)prompt->data, prompt->ne[0]);
         shell(a, "rm -f %s/m", work);
-        int status = shell(a, "%s/qcc -q --check 0 '%s' -o %s/m %s 2>%s/err", build, model, work, flags, work);
+        int status = shell(a, "%s/qcc -q --check 0 '%s' -o %s/m %s 2>%s/err", build, model, work,
+                           flags, work);
         Bytes err = result(a, "err");
         const char *message = arena_strndup(a, (const char *)err.p, err.n < 300 ? err.n : 300);
         bool scaled = matrices_scaled(g);
         if (scaled)
             CHECK(WEXITSTATUS(status) == 1 && strstr(message, "scale"), "%s: status %d: %s", label,
-                WEXITSTATUS(status), message);
+                  WEXITSTATUS(status), message);
         else CHECK(status == 0, "%s: qcc: %s", label, message);
         if (status == 0 && !scaled) {
             check_logits(a, label, ref, "prefill");
@@ -135,8 +144,10 @@ static void check_directory(const char *dir, const char *prefix) {
     for (int i = 0; i < n; i++) {
         const char *name = list[i]->d_name;
         size_t k = strlen(name);
-        if (strncmp(name, prefix, strlen(prefix)) == 0 && k > 9 && strcmp(name + k - 9, ".ref.gguf") == 0)
-            check_model(arena_printf(a, "%s/%.*s.gguf", dir, (int)(k - 9), name), arena_printf(a, "%s/%s", dir, name), "");
+        if (strncmp(name, prefix, strlen(prefix)) == 0 && k > 9 &&
+            strcmp(name + k - 9, ".ref.gguf") == 0)
+            check_model(arena_printf(a, "%s/%.*s.gguf", dir, (int)(k - 9), name),
+                        arena_printf(a, "%s/%s", dir, name), "");
         free(list[i]);
     }
     if (n >= 0) free(list);
@@ -145,8 +156,10 @@ static void check_directory(const char *dir, const char *prefix) {
 
 /* The same input twice gives the same bytes. */
 static void check_reproducible(Arena *a, const char *model) {
-    int s = shell(a, "%s/qcc -q '%s' -o %s/a && %s/qcc -q -j 1 --no-cache '%s' -o %s/b && cmp %s/a %s/b", build, model, work, build,
-                  model, work, work, work);
+    int s =
+        shell(a,
+              "%s/qcc -q '%s' -o %s/a && %s/qcc -q -j 1 --no-cache '%s' -o %s/b && cmp %s/a %s/b",
+              build, model, work, build, model, work, work, work);
     CHECK(s == 0, "two builds of %s differ", model);
     s = shell(a, "! ldd %s/a | grep -vE 'linux-vdso|libc\\.|libm\\.|ld-linux'", work);
     CHECK(s == 0, "the executable needs more than libc");
@@ -170,8 +183,11 @@ int main(void) {
         static const char *const stories[] = {"f16", "q8_0", "q4_k_m"};
         for (size_t i = 0; i < 3; i++)
             for (int p = 0; p < 5; p++)
-                check_model(arena_printf(a, "%s/models/tiny-stories-3m-%s.gguf", check_shared(), stories[i]),
-                            arena_printf(a, "%s/models/refs/tiny-stories-3m-%s.p%d.ref.gguf", check_shared(), stories[i], p), "");
+                check_model(arena_printf(a, "%s/models/tiny-stories-3m-%s.gguf", check_shared(),
+                                         stories[i]),
+                            arena_printf(a, "%s/models/refs/tiny-stories-3m-%s.p%d.ref.gguf",
+                                         check_shared(), stories[i], p),
+                            "");
     } else {
         SKIP("models of the shared fixtures");
     }

@@ -6,13 +6,13 @@
 #include "check.h"
 
 /* The budget of the matcher bounds its steps: no pre-tokenizer may come near it on any of these. */
-static void test_pretokenizers(void)
-{
+static void test_pretokenizers(void) {
     enum { N = 30000 };
-    static const uint32_t units[][2] = {
-        {' ', ' '},     {'\n', '\n'}, {'A', 'A'},    {'a', 'A'},  {'7', '7'},
-        {'\'', '\''},   {'\'', 's'},  {'!', '!'},    {'!', '/'},  {0x4e00, 0x4e00},
-        {0x301, 0x301}, {' ', '\n'},  {0x3000, ' '}, {'A', 0x301}};
+    static const uint32_t units[][2] = {{' ', ' '},       {'\n', '\n'},   {'A', 'A'},
+                                        {'a', 'A'},       {'7', '7'},     {'\'', '\''},
+                                        {'\'', 's'},      {'!', '!'},     {'!', '/'},
+                                        {0x4e00, 0x4e00}, {0x301, 0x301}, {' ', '\n'},
+                                        {0x3000, ' '},    {'A', 0x301}};
     static uint32_t cps[N + 1];
     static uint8_t classes[N + 1], cuts[N + 2];
     static Regex r;
@@ -36,14 +36,12 @@ static void test_pretokenizers(void)
     CHECK(!pretokenizer_find("llama", 5) && !pretokenizer_find("", 0), "names that do not exist");
 }
 
-static void check_bad_regex(const char *expr)
-{
+static void check_bad_regex(const char *expr) {
     static Regex r;
     CHECK(!regex_compile(&r, expr, strlen(expr) + 1), "'%s' is accepted", expr);
 }
 
-static void test_bad_regexes(void)
-{
+static void test_bad_regexes(void) {
     static const char *const bad[] = {
         "(",       ")",    "(?:a",   "[a",
         "[z-a]",   "a{",   "a{3",    "a{5,2}",
@@ -57,8 +55,7 @@ static void test_bad_regexes(void)
 }
 
 /* The pieces of a text, with | between. */
-static void check_split(const char *name, const char *text, const char *want)
-{
+static void check_split(const char *name, const char *text, const char *want) {
     static Regex r;
     const Pretokenizer *pre = pretokenizer_find(name, strlen(name));
     char exprs[8192], got[512];
@@ -82,8 +79,7 @@ static void check_split(const char *name, const char *text, const char *want)
     CHECK(!strcmp(got, want), "%s: \"%s\", expected \"%s\"", name, got, want);
 }
 
-static void test_splits(void)
-{
+static void test_splits(void) {
     check_split("gpt-2", "I'll  go, it's 2024\n\n x", "I|'ll| | go|,| it|'s| 2024|\n\n| x");
     check_split("llama3", "DON'T 12345!\n\n  x", "DON|'T| |123|45|!\n\n| | x");
     check_split("qwen2", "a12 (b)", "a|1|2| (|b|)");
@@ -101,8 +97,7 @@ static void test_splits(void)
     check_split("chameleon", "IMGIMGABZ<sentinel:12>", "IMGIMGABZ|<|sentinel|:|1|2|>");
 }
 
-int main(void)
-{
+int main(void) {
     test_pretokenizers();
     test_bad_regexes();
     test_splits();

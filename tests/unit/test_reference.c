@@ -78,7 +78,7 @@ static uint32_t argmax(const float *x, uint32_t n) {
 
 static void check_logits(const Case *c, Reference *r, const uint32_t *prompt, uint32_t n) {
     uint32_t n_vocab = c->graph->model->n_vocab, head = n / 3;
-    float *logits = ARENA_ARRAY(c->arena, float, (size_t)n * n_vocab);
+    float *logits = ARENA_ARRAY(c->arena, float, (size_t)n *n_vocab);
     const float *want = ref_f32(c, "logits");
     reference_run(r, prompt, head, logits, false); /* in two calls: positions go on */
     reference_run(r, prompt + head, n - head, logits + (size_t)head * n_vocab, false);
@@ -91,7 +91,7 @@ static void check_logits(const Case *c, Reference *r, const uint32_t *prompt, ui
     reference_reset(r);
     reference_run(r, prompt, n, last, true);
     CHECK(memcmp(last, logits + (size_t)(n - 1) * n_vocab, sizeof *last * n_vocab) == 0,
-        "%s: last position alone differs", c->name);
+          "%s: last position alone differs", c->name);
 }
 
 /* Feeds the reference's own continuation, so that one near tie does not spoil what follows. */
@@ -109,7 +109,7 @@ static void check_greedy(const Case *c, Reference *r, const uint32_t *prompt, ui
     CHECK(n_wrong == 0, "%s: %u of %u greedy tokens differ", c->name, n_wrong, n_gen);
 }
 
-/* ---- the fused program, evaluated from the graph's own values ---- */
+/* ---- the fused program, evaluated from the graph's own values -------------------------------- */
 
 /* Values of the graph's nodes for all tokens of one call. */
 typedef struct {
@@ -119,14 +119,14 @@ typedef struct {
 
 static void remember(void *arg, uint32_t node, const float *value, uint32_t n_token) {
     Seen *s = arg;
-    s->value[node] =
-        arena_copy(s->c->arena, value, sizeof *value * n_token * s->c->graph->node[node].width);
+    s->value[node] = arena_copy(s->c->arena, value,
+                                sizeof *value * n_token * s->c->graph->node[node].width);
 }
 
 static double row_dot(const Matrix *m, uint32_t row, const float *x, float *scratch) {
     uint32_t k = (uint32_t)m->weight->ne[0];
-    format_decode_row(
-        m->format, m->weight->data + row * format_row_bytes(m->format, k), k, scratch);
+    format_decode_row(m->format, m->weight->data + row * format_row_bytes(m->format, k), k,
+                      scratch);
     double y = 0;
     for (uint32_t i = 0; i < k; i++) y += (double)scratch[i] * (double)x[i];
     float scale = 1, bias = 0;
@@ -143,8 +143,8 @@ static void normalize(const Step *s, const float *x, uint32_t n, float *y) {
     for (uint32_t i = 0; i < n; i++) {
         float w = 1;
         if (s->norm) memcpy(&w, s->norm->data + i * sizeof w, sizeof w);
-        y[i] =
-            s->norm ? (float)((double)x[i] / sqrt(square / n + (double)s->eps) * (double)w) : x[i];
+        y[i] = s->norm ? (float)((double)x[i] / sqrt(square / n + (double)s->eps) * (double)w)
+                       : x[i];
     }
 }
 
@@ -170,8 +170,8 @@ static uint32_t node_named(const Graph *g, const char *name) {
 }
 
 /* The stacked q, k, v before rotation. */
-static void check_qkv(
-    Arena *a, const Step *s, const Seen *seen, uint32_t token, const float *value) {
+static void check_qkv(Arena *a, const Step *s, const Seen *seen, uint32_t token,
+                      const float *value) {
     const Graph *g = seen->c->graph;
     for (const char *part = "qkv"; *part; part++) {
         uint32_t node = node_named(g, arena_printf(a, "blk.%d.attn_%c", s->layer, *part));
@@ -179,7 +179,7 @@ static void check_qkv(
         uint32_t width = g->node[node].width;
         double error = max_abs(value, seen->value[node] + (size_t)token * width, width);
         CHECK(error < 2e-5, "%s: %s: input of attention, %c: %g", seen->c->name, s->name, *part,
-            error);
+              error);
         value += width;
     }
 }
@@ -187,7 +187,7 @@ static void check_qkv(
 /* Attention and experts take the graph's result: their steps keep the node's parameters as they
  * are. */
 static void eval_step(Arena *a, const Program *p, const Step *s, const Seen *seen, uint32_t token,
-    float *const value[]) {
+                      float *const value[]) {
     const Graph *g = p->graph;
     uint32_t width = p->value[s->out].width, node = GRAPH_NONE;
     if (s->kind == STEP_EMBED) node = 0;
@@ -220,20 +220,22 @@ static void check_program(const Case *c, const uint32_t *prompt, uint32_t n) {
     arena_destroy(a);
 }
 
-/* ---- cases ---- */
+/* ---- cases ----------------------------------------------------------------------------------- */
 
 static void check_kv(const Case *c, const uint32_t *prompt, uint32_t n) {
-    static const struct { KvType kv; double least, most; } rounding[] = {
-        {KV_F16, 1e-6, 5e-3}, {KV_Q8_0, 1e-4, 5e-2}};
+    static const struct {
+        KvType kv;
+        double least, most;
+    } rounding[] = {{KV_F16, 1e-6, 5e-3}, {KV_Q8_0, 1e-4, 5e-2}};
     uint32_t n_vocab = c->graph->model->n_vocab;
-    float *logits = ARENA_ARRAY(c->arena, float, (size_t)n * n_vocab);
+    float *logits = ARENA_ARRAY(c->arena, float, (size_t)n *n_vocab);
     const float *want = ref_f32(c, "logits");
     for (size_t i = 0; i < sizeof rounding / sizeof *rounding; i++) {
         Reference *r = reference_create(c->arena, c->graph, n, rounding[i].kv);
         reference_run(r, prompt, n, logits, false);
         double rms = rel_rms(logits, want, n_vocab, n);
         CHECK(rms > rounding[i].least && rms < rounding[i].most, "%s: cache type %d: rel_rms %g",
-            c->name, (int)rounding[i].kv, rms);
+              c->name, (int)rounding[i].kv, rms);
     }
 }
 
@@ -292,9 +294,10 @@ static void check_formats(Arena *a) {
 }
 
 int main(void) {
-    static const char *const names[] = {"llama", "llama-f32", "llama-tied", "llama-bias",
-        "llama-bigeps", "llama-linear-rope", "llama-yarn", "llama3-ropefreqs", "mistral-nemo-style",
-        "mixtral", "llama-nvfp4-scale", "mixtral-nvfp4-scale"};
+    static const char *const names[] = {"llama",      "llama-f32",         "llama-tied",
+                                        "llama-bias", "llama-bigeps",      "llama-linear-rope",
+                                        "llama-yarn", "llama3-ropefreqs",  "mistral-nemo-style",
+                                        "mixtral",    "llama-nvfp4-scale", "mixtral-nvfp4-scale"};
     if (!check_shared()) {
         SKIP("QCC_SHARED is not set: no reference logits");
         return check_done();

@@ -12,22 +12,19 @@
 
 static Arena *arena;
 
-static Target *read_shared(const char *file)
-{
+static Target *read_shared(const char *file) {
     return target_read(arena, arena_printf(arena, "%s/targets/%s.json", check_shared(), file), 0);
 }
 
-/* ---- equality, field by field ---- */
+/* ---- equality, field by field ---------------------------------------------------------------- */
 
-static bool same_text(const char *a, const char *b)
-{
+static bool same_text(const char *a, const char *b) {
     return a == b || (a && b && strcmp(a, b) == 0);
 }
 
 #define SAME(field)                                                                                \
     CHECK(memcmp(&a->field, &b->field, sizeof a->field) == 0, "%s: " #field " differs", what)
-static void check_same(const char *what, const Target *a, const Target *b)
-{
+static void check_same(const char *what, const Target *a, const Target *b) {
     CHECK(same_text(a->device_name, b->device_name), "%s: %s / %s", what, a->device_name,
           b->device_name);
     SAME(api_version);
@@ -64,8 +61,7 @@ static void check_same(const char *what, const Target *a, const Target *b)
     SAME(n_units);
 }
 
-static void check_sane(const char *what, const Target *t)
-{
+static void check_sane(const char *what, const Target *t) {
     CHECK(t->max_storage_range >= 1u << 27 && t->max_allocation >= 1u << 30 &&
               t->max_buffer >= 1u << 27,
           "%s", what);
@@ -83,10 +79,9 @@ static void check_sane(const char *what, const Target *t)
         CHECK(t->caps[i] == !t->missing[i], "%s: %s", what, capability_names[i]);
 }
 
-/* ---- shipped profiles and full dumps ---- */
+/* ---- shipped profiles and full dumps --------------------------------------------------------- */
 
-static void test_reduced_equals_full(void)
-{
+static void test_reduced_equals_full(void) {
     if (!check_shared()) {
         SKIP("reduced profiles against full dumps: no fixtures");
         return;
@@ -111,13 +106,11 @@ static void test_reduced_equals_full(void)
     if (d) closedir(d);
 }
 
-static bool device_has(const Target *t, Capability c)
-{
+static bool device_has(const Target *t, Capability c) {
     return t->caps[c] || (t->missing[c] && strncmp(t->missing[c], "shader compiler", 15) == 0);
 }
 
-static void test_h200(void)
-{
+static void test_h200(void) {
     const Target *t = target_read(arena, "nvidia-h200", 0);
     CHECK(same_text(t->name, "nvidia-h200") && same_text(t->device_name, "NVIDIA H200"), "%s",
           t->device_name);
@@ -140,8 +133,7 @@ static void test_h200(void)
           "%u", t->n_coopmat);
 }
 
-static void test_rx570(void)
-{
+static void test_rx570(void) {
     const Target *t = target_read(arena, "amd-rx-570-radv", 0);
     CHECK(same_text(t->device_name, "AMD Radeon RX 570 Series (RADV POLARIS10)"), "%s",
           t->device_name);
@@ -162,8 +154,7 @@ static void test_rx570(void)
     CHECK(t->n_units == 32 && !t->unified && !t->measured, "%u", t->n_units);
 }
 
-static void test_android(void)
-{
+static void test_android(void) {
     const Target *t = target_read(arena, "android-2022-baseline", 0);
     CHECK(t->api_version == (1u << 22 | 1u << 12), "%x", t->api_version);
     CHECK(t->max_storage_range == 1u << 27 && t->max_allocation == 1u << 30 &&
@@ -189,8 +180,7 @@ static void test_android(void)
           "%s", t->missing[CAP_IDOT]);
 }
 
-static void test_others(void)
-{
+static void test_others(void) {
     const Target *t = target_read(arena, "lavapipe-25.0", 0);
     CHECK(t->subgroup == 8 && t->max_storage_range == 134217728 && t->shared_bytes == 32768 &&
               t->unified,
@@ -218,11 +208,10 @@ static void test_others(void)
           "M1");
 }
 
-static void test_ability(void)
-{
+static void test_ability(void) {
     const EmbeddedFile *f = rules_builtin("nvidia-h200");
     Target *t = profile_parse(arena, "nvidia-h200", f->text, f->n);
-    ShaderAbility s = { .version = "shaderc 1" };
+    ShaderAbility s = {.version = "shaderc 1"};
     for (int i = 0; i < N_CAP; i++) s.caps[i] = i != CAP_COOPMAT;
     CHECK(t->caps[CAP_COOPMAT] && t->caps[CAP_COOPMAT2], "%s",
           t->missing[CAP_COOPMAT] ? t->missing[CAP_COOPMAT] : "-");
@@ -233,10 +222,9 @@ static void test_ability(void)
     CHECK(t->caps[CAP_F16] && !t->missing[CAP_F16], "f16 stays");
 }
 
-/* ---- messages ---- */
+/* ---- messages -------------------------------------------------------------------------------- */
 
-static void expect_parse(const char *text, size_t n, const char *message)
-{
+static void expect_parse(const char *text, size_t n, const char *message) {
     FailTrap trap;
     if (fail_catch(&trap)) {
         CHECK(trap.kind == FAIL_USER && strcmp(trap.message, message) == 0, "%s\n   expected %s",
@@ -248,8 +236,7 @@ static void expect_parse(const char *text, size_t n, const char *message)
     }
 }
 
-static void expect_fail(const char *name, uint32_t device, FailKind kind, const char *part)
-{
+static void expect_fail(const char *name, uint32_t device, FailKind kind, const char *part) {
     FailTrap trap;
     if (fail_catch(&trap)) {
         CHECK(trap.kind == kind && strstr(trap.message, part), "%d %s\n   expected %s",
@@ -267,46 +254,45 @@ static void expect_fail(const char *name, uint32_t device, FailKind kind, const 
     "\",\"label\":\"L driver 1\",\"capabilities\":[\"device\"]}}}"
 #define LIMITS(fields) "\"VkPhysicalDeviceProperties\":{\"limits\":{" fields "}}"
 
-static void test_messages(void)
-{
+static void test_messages(void) {
     static const struct {
         const char *text, *message;
     } cases[] = {
-        { PROFILE(LIMITS(""), "1.1.0"), NULL },
-        { PROFILE(LIMITS("\"maxStorageBufferRange\":18446744073709551615"), "1.2.300"), NULL },
-        { "", "t.json:1:0: not valid JSON: '[' or '{' expected near end of file" },
-        { "{\"capabilities\":\n{\"a\" 1}}", "t.json:2:6: not valid JSON: ':' expected near '1'" },
-        { "[]", "t.json: not a Vulkan profile ('capabilities' and 'profiles' expected): write one "
-                "on the device with "
-                "'vulkaninfo --json' or 'qcc probe'" },
-        { "{\"capabilities\":{},\"profiles\":{}}",
-          "t.json: not a Vulkan profile ('capabilities' and 'profiles' expected): write "
-          "one on the device with 'vulkaninfo --json' or 'qcc probe'" },
-        { "{\"capabilities\":{},\"profiles\":{\"P\":{\"capabilities\":[\"x\\u001b\"]}}}",
-          "t.json: the profile names capabilities 'x\\x1B', which the file does not have" },
-        { PROFILE("", "1.1.0"), "t.json: no device limits (properties, VkPhysicalDeviceProperties, "
-                                "limits): write a whole profile "
-                                "on the device with 'vulkaninfo --json' or 'qcc probe'" },
-        { PROFILE(LIMITS(""), "1.0.99"),
-          "t.json: Vulkan 1.0: qcc needs a device with Vulkan 1.1 or newer" },
-        { PROFILE(LIMITS(""), "one"),
-          "t.json: no Vulkan version: neither apiVersion nor a valid api-version" },
-        { PROFILE(LIMITS("\"maxComputeSharedMemorySize\":\"16K\""), "1.1.0"),
-          "t.json: maxComputeSharedMemorySize: expected a number that is not negative" },
-        { PROFILE(LIMITS("\"maxComputeWorkGroupCount\":[1,2]"), "1.1.0"),
-          "t.json: maxComputeWorkGroupCount: expected three numbers" },
-        { PROFILE(LIMITS("\"maxStorageBufferRange\":0"), "1.1.0"),
-          "t.json: maxStorageBufferRange is 0: the profile is damaged; write a new one with 'qcc "
-          "probe'" },
-        { PROFILE(LIMITS("") ",\"VkPhysicalDeviceSubgroupProperties\":{\"subgroupSize\":8,"
-                             "\"supportedStages\":\"x\"}",
-                  "1.1.0"),
-          "t.json: supportedStages: expected a list of flags" },
-        { PROFILE(LIMITS("") ",\"VkPhysicalDeviceSubgroupProperties\":{\"subgroupSize\":256},"
-                             "\"VkPhysicalDeviceVulkan13Properties\":{\"minSubgroupSize\":8,"
-                             "\"maxSubgroupSize\":64}",
-                  "1.1.0"),
-          "t.json: subgroup size 256 is not between minSubgroupSize 8 and maxSubgroupSize 64" },
+        {PROFILE(LIMITS(""), "1.1.0"), NULL},
+        {PROFILE(LIMITS("\"maxStorageBufferRange\":18446744073709551615"), "1.2.300"), NULL},
+        {"", "t.json:1:0: not valid JSON: '[' or '{' expected near end of file"},
+        {"{\"capabilities\":\n{\"a\" 1}}", "t.json:2:6: not valid JSON: ':' expected near '1'"},
+        {"[]", "t.json: not a Vulkan profile ('capabilities' and 'profiles' expected): write one "
+               "on the device with "
+               "'vulkaninfo --json' or 'qcc probe'"},
+        {"{\"capabilities\":{},\"profiles\":{}}",
+         "t.json: not a Vulkan profile ('capabilities' and 'profiles' expected): write "
+         "one on the device with 'vulkaninfo --json' or 'qcc probe'"},
+        {"{\"capabilities\":{},\"profiles\":{\"P\":{\"capabilities\":[\"x\\u001b\"]}}}",
+         "t.json: the profile names capabilities 'x\\x1B', which the file does not have"},
+        {PROFILE("", "1.1.0"), "t.json: no device limits (properties, VkPhysicalDeviceProperties, "
+                               "limits): write a whole profile "
+                               "on the device with 'vulkaninfo --json' or 'qcc probe'"},
+        {PROFILE(LIMITS(""), "1.0.99"),
+         "t.json: Vulkan 1.0: qcc needs a device with Vulkan 1.1 or newer"},
+        {PROFILE(LIMITS(""), "one"),
+         "t.json: no Vulkan version: neither apiVersion nor a valid api-version"},
+        {PROFILE(LIMITS("\"maxComputeSharedMemorySize\":\"16K\""), "1.1.0"),
+         "t.json: maxComputeSharedMemorySize: expected a number that is not negative"},
+        {PROFILE(LIMITS("\"maxComputeWorkGroupCount\":[1,2]"), "1.1.0"),
+         "t.json: maxComputeWorkGroupCount: expected three numbers"},
+        {PROFILE(LIMITS("\"maxStorageBufferRange\":0"), "1.1.0"),
+         "t.json: maxStorageBufferRange is 0: the profile is damaged; write a new one with 'qcc "
+         "probe'"},
+        {PROFILE(LIMITS("") ",\"VkPhysicalDeviceSubgroupProperties\":{\"subgroupSize\":8,"
+                            "\"supportedStages\":\"x\"}",
+                 "1.1.0"),
+         "t.json: supportedStages: expected a list of flags"},
+        {PROFILE(LIMITS("") ",\"VkPhysicalDeviceSubgroupProperties\":{\"subgroupSize\":256},"
+                            "\"VkPhysicalDeviceVulkan13Properties\":{\"minSubgroupSize\":8,"
+                            "\"maxSubgroupSize\":64}",
+                 "1.1.0"),
+         "t.json: subgroup size 256 is not between minSubgroupSize 8 and maxSubgroupSize 64"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         expect_parse(cases[i].text, strlen(cases[i].text), cases[i].message);
@@ -315,8 +301,7 @@ static void test_messages(void)
     expect_fail("no/such/file.json", 0, FAIL_USER, "no/such/file.json");
 }
 
-static void expect_no_crash(const char *text, size_t n, bool must_fail)
-{
+static void expect_no_crash(const char *text, size_t n, bool must_fail) {
     FailTrap trap;
     Arena *a = arena_create();
     if (fail_catch(&trap)) {
@@ -330,8 +315,7 @@ static void expect_no_crash(const char *text, size_t n, bool must_fail)
 }
 
 /* Damaged profiles end in a message or a target, never in a crash. */
-static void test_damaged(void)
-{
+static void test_damaged(void) {
     const EmbeddedFile *f = rules_builtin("nvidia-h200");
     for (size_t i = 0; i < 100; i++) {
         size_t n = f->n * i / 100;
@@ -351,9 +335,8 @@ static void test_damaged(void)
     }
 }
 
-static void test_print(void)
-{
-    Text list = { .arena = arena }, one = { .arena = arena };
+static void test_print(void) {
+    Text list = {.arena = arena}, one = {.arena = arena};
     target_list(&list);
     CHECK(strstr(list.s, "nvidia-h200 ") && strstr(list.s, "140.4 GiB"), "%s", list.s);
     target_print(target_read(arena, "amd-rx-570-radv", 0), &one);
@@ -362,15 +345,14 @@ static void test_print(void)
           "%s", one.s);
 }
 
-/* ---- the probe ---- */
+/* ---- the probe ------------------------------------------------------------------------------- */
 
 /* Mesa keeps a little memory in a global when its library is unloaded, which the leak sanitizer
  * cannot see any more. */
 extern void __lsan_disable(void) __attribute__((weak));
 extern void __lsan_enable(void) __attribute__((weak));
 
-static const Target *probe_with(const char *driver, bool measure)
-{
+static const Target *probe_with(const char *driver, bool measure) {
     setenv("VK_DRIVER_FILES", driver, 1);
     setenv("VK_ICD_FILENAMES", driver, 1); /* the name in older loaders */
     const char *text = target_probe_json(arena, 0, measure);
@@ -386,22 +368,21 @@ static const Target *probe_with(const char *driver, bool measure)
     return t;
 }
 
-static const char *first_readable(const char *const *paths)
-{
+static const char *first_readable(const char *const *paths) {
     for (; *paths; paths++)
         if (access(*paths, R_OK) == 0) return *paths;
     return NULL;
 }
 
-static void test_probe(void)
-{
-    const char *lavapipe = first_readable((const char *const[]){
-        "/usr/share/vulkan/icd.d/lvp_icd.json", "/usr/share/vulkan/icd.d/lvp_icd.x86_64.json",
-        "/usr/share/vulkan/icd.d/lvp_icd.aarch64.json", NULL });
+static void test_probe(void) {
+    const char *lavapipe = first_readable(
+        (const char *const[]){"/usr/share/vulkan/icd.d/lvp_icd.json",
+                              "/usr/share/vulkan/icd.d/lvp_icd.x86_64.json",
+                              "/usr/share/vulkan/icd.d/lvp_icd.aarch64.json", NULL});
     const char *swiftshader = getenv("QCC_SWIFTSHADER");
     if (!swiftshader)
         swiftshader = first_readable(
-            (const char *const[]){ "build/swiftshader/vk_swiftshader_icd.json", NULL });
+            (const char *const[]){"build/swiftshader/vk_swiftshader_icd.json", NULL});
     if (!lavapipe) {
         SKIP("probe of lavapipe: mesa-vulkan-drivers is not installed");
     } else {
@@ -431,8 +412,7 @@ static void test_probe(void)
     expect_fail("auto", 0, FAIL_ENVIRONMENT, "install the loader and a driver");
 }
 
-int main(void)
-{
+int main(void) {
     verbosity = 0;
     arena = arena_create();
     test_reduced_equals_full();

@@ -9,7 +9,7 @@
 
 enum { LINE_MOST = 1 << 20, IDS_MOST = 1 << 16, TEXT_MOST = 1 << 18 };
 
-/* ---- fixtures: one line of a table ---- */
+/* ---- fixtures: one line of a table ----------------------------------------------------------- */
 
 typedef struct {
     char *s;
@@ -18,8 +18,7 @@ typedef struct {
 
 static int hex(char c) { return c <= '9' ? c - '0' : (c | 32) - 'a' + 10; }
 
-static Str unescape(const char *s, size_t n, char *out)
-{
+static Str unescape(const char *s, size_t n, char *out) {
     Str r = {out, 0};
     for (size_t i = 0; i < n; i++) {
         if (s[i] != '\\') {
@@ -38,8 +37,7 @@ static Str unescape(const char *s, size_t n, char *out)
 }
 
 /* Ids of a column; "=" inserts `base`. */
-static size_t parse_ids(const char *s, const uint32_t *base, size_t n_base, uint32_t *out)
-{
+static size_t parse_ids(const char *s, const uint32_t *base, size_t n_base, uint32_t *out) {
     size_t n = 0;
     while (*s && strcmp(s, "-")) {
         if (*s == '=') {
@@ -60,8 +58,7 @@ static uint32_t got[IDS_MOST], want_ids[2][IDS_MOST], want_add[2][IDS_MOST];
 static char text_buffer[TEXT_MOST], want_buffer[TEXT_MOST], got_buffer[TEXT_MOST];
 
 static void check_encode(const Tokenizer *t, Str text, unsigned flags, const uint32_t *want,
-                         size_t n, const char *where)
-{
+                         size_t n, const char *where) {
     int32_t r = token_encode(t, text.s, text.n, flags, got, IDS_MOST);
     size_t at = 0;
     while (r >= 0 && at < n && at < (size_t)r && got[at] == want[at]) at++;
@@ -71,8 +68,7 @@ static void check_encode(const Tokenizer *t, Str text, unsigned flags, const uin
 }
 
 static void check_text(const Tokenizer *t, const uint32_t *ids, size_t n, unsigned flags, Str want,
-                       const char *where)
-{
+                       const char *where) {
     int32_t r = token_detokenize(t, ids, n, flags, got_buffer, TEXT_MOST);
     CHECK(r == (int32_t)want.n && !memcmp(got_buffer, want.s, want.n),
           "%s detokenize %u: \"%.*s\", expected \"%.*s\"", where, flags, r, got_buffer, (int)want.n,
@@ -80,8 +76,7 @@ static void check_text(const Tokenizer *t, const uint32_t *ids, size_t n, unsign
 }
 
 static void check_pieces(const Tokenizer *t, const uint32_t *ids, size_t n, const char *column,
-                         const char *where)
-{
+                         const char *where) {
     for (size_t i = 0; i < n; i++) {
         size_t length = strcspn(column, "|");
         Str want = unescape(column, length, want_buffer);
@@ -94,14 +89,12 @@ static void check_pieces(const Tokenizer *t, const uint32_t *ids, size_t n, cons
 }
 
 /* Columns 7 and 8: "=" is the text, "-" nothing. */
-static Str parse_text(const char *s, Str text)
-{
+static Str parse_text(const char *s, Str text) {
     if (!strcmp(s, "=")) return text;
     return unescape(s, strcmp(s, "-") ? strlen(s) : 0, want_buffer);
 }
 
-static void check_case(const Tokenizer *t, char **column, const char *where)
-{
+static void check_case(const Tokenizer *t, char **column, const char *where) {
     Str text = unescape(column[1], strcmp(column[1], "-") ? strlen(column[1]) : 0, text_buffer);
     size_t n[2], n_add[2];
     n[1] = parse_ids(column[2], NULL, 0, want_ids[1]);
@@ -118,8 +111,7 @@ static void check_case(const Tokenizer *t, char **column, const char *where)
     if (n[1]) check_pieces(t, want_ids[1], n[1], column[8], where);
 }
 
-static void check_table(const Tokenizer *t, const char *path, const char *name)
-{
+static void check_table(const Tokenizer *t, const char *path, const char *name) {
     FILE *f = fopen(path, "rb");
     char *line = malloc(LINE_MOST), where[200];
     CHECK(f && line, "%s cannot be read", path);
@@ -143,10 +135,9 @@ static void check_table(const Tokenizer *t, const char *path, const char *name)
     if (f) fclose(f);
 }
 
-/* ---- helpers ---- */
+/* ---- helpers --------------------------------------------------------------------------------- */
 
-static Bytes pack_file(Arena *a, const char *path, Tokenizer *t)
-{
+static Bytes pack_file(Arena *a, const char *path, Tokenizer *t) {
     FailTrap trap;
     Bytes blob = {0};
     if (fail_catch(&trap)) {
@@ -161,13 +152,12 @@ static Bytes pack_file(Arena *a, const char *path, Tokenizer *t)
     return blob;
 }
 
-/* ---- the example model: ids made with llama.cpp ---- */
+/* ---- the example model: ids made with llama.cpp ---------------------------------------------- */
 
 enum { BOTH = TOKEN_ADD_SPECIAL | TOKEN_PARSE_SPECIAL };
 static const char example[] = "examples/tiny-stories-3m-q4_k_m.gguf";
 
-static void check_example(const Tokenizer *t, const char *text, size_t n, const uint32_t *want)
-{
+static void check_example(const Tokenizer *t, const char *text, size_t n, const uint32_t *want) {
     Str s = {(char *)text, strlen(text)};
     check_encode(t, s, BOTH, want, n, text);
     check_text(t, want, n, TOKEN_REMOVE_SPECIAL | TOKEN_UNPARSE_SPECIAL, s, text);
@@ -175,8 +165,7 @@ static void check_example(const Tokenizer *t, const char *text, size_t n, const 
 #define EXAMPLE(t, text, ...)                                                                      \
     check_example(t, text, sizeof((uint32_t[]){__VA_ARGS__}) / 4, (uint32_t[]){__VA_ARGS__})
 
-static void test_example(const Tokenizer *t)
-{
+static void test_example(const Tokenizer *t) {
     EXAMPLE(t, "Once upon a time, there was a brave little fox named Pip.", 0, 902, 1379, 261, 470,
             14, 394, 284, 261, 1013, 455, 1892, 534, 1477, 16);
     EXAMPLE(t, "One rainy morning, Luna the owl", 0, 446, 689, 686, 532, 14, 1380, 265, 1595);
@@ -206,8 +195,7 @@ static void test_example(const Tokenizer *t)
 }
 
 /* All byte values and all short sequences survive. */
-static void test_round_trip(const Tokenizer *t)
-{
+static void test_round_trip(const Tokenizer *t) {
     uint64_t seed = 1;
     for (int round = 0; round < 2000; round++) {
         char text[64];
@@ -227,10 +215,9 @@ static void test_round_trip(const Tokenizer *t)
     }
 }
 
-/* ---- long texts: not quadratic, or this does not end ---- */
+/* ---- long texts: not quadratic, or this does not end ----------------------------------------- */
 
-static void check_long(const Tokenizer *t, const char *unit, const char *end, const char *name)
-{
+static void check_long(const Tokenizer *t, const char *unit, const char *end, const char *name) {
     size_t n_unit = strlen(unit), n_end = strlen(end), n = (1 << 20) / n_unit * n_unit;
     char *text = malloc(n + n_end);
     uint32_t *ids = malloc(4 * n);
@@ -242,18 +229,16 @@ static void check_long(const Tokenizer *t, const char *unit, const char *end, co
     free(ids);
 }
 
-static void test_long(const Tokenizer *t, const char *name)
-{
+static void test_long(const Tokenizer *t, const char *name) {
     static const char *const units[] = {"a", " ",   "\n",           "<",
                                         "7", "ab ", "\xe6\x97\xa5", "<|im_end|>"};
     for (size_t i = 0; i < sizeof units / sizeof units[0]; i++)
         check_long(t, units[i], "!\xe3\x81\x82", name);
 }
 
-/* ---- damaged blobs: an error or wrong tokens, nothing worse (run with the sanitizers) ---- */
+/* ---- damaged blobs: an error or wrong tokens, nothing worse (run with the sanitizers) -------- */
 
-static void use_damaged(const void *blob, size_t n)
-{
+static void use_damaged(const void *blob, size_t n) {
     static const char text[] =
         "<|im_start|>Once upon a time, there'll be 123 \xe6\x97\xa5\xff   <|im_end|>\n";
     Tokenizer t;
@@ -264,8 +249,7 @@ static void use_damaged(const void *blob, size_t n)
     if (r > 0) token_detokenize(&t, got, (size_t)r, TOKEN_UNPARSE_SPECIAL, got_buffer, TEXT_MOST);
 }
 
-static void test_damage(Bytes good)
-{
+static void test_damage(Bytes good) {
     uint64_t *blob = malloc(good.n + 8), seed = 7;
     uint8_t *p = (uint8_t *)blob;
     Tokenizer t;
@@ -295,19 +279,20 @@ static void test_damage(Bytes good)
     CHECK(true, "survived");
 }
 
-/* ---- every fixture ---- */
+/* ---- every fixture --------------------------------------------------------------------------- */
 
-static void test_fixtures(const char *shared)
-{
-    static const char *const names[] = {
-        "baichuan", "command-r", "deepseek-coder", "deepseek-llm", "falcon", "gemma-4",
-        "gpt-2",    "gpt-neox",  "llama-bpe",      "llama-spm",    "mpt",    "phi-3",
-        "qwen2",    "qwen35",    "refact",         "starcoder"};
+static void test_fixtures(const char *shared) {
+    static const char *const names[] = {"baichuan",     "command-r", "deepseek-coder",
+                                        "deepseek-llm", "falcon",    "gemma-4",
+                                        "gpt-2",        "gpt-neox",  "llama-bpe",
+                                        "llama-spm",    "mpt",       "phi-3",
+                                        "qwen2",        "qwen35",    "refact",
+                                        "starcoder"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         Arena *a = arena_create();
         Tokenizer t;
-        const char *gguf =
-            arena_printf(a, "%s/fixtures/vocab/ggml-vocab-%s.gguf", shared, names[i]);
+        const char *gguf = arena_printf(a, "%s/fixtures/vocab/ggml-vocab-%s.gguf", shared,
+                                        names[i]);
         if (pack_file(a, gguf, &t).p) {
             if (!strcmp(names[i], "llama-spm") || !strcmp(names[i], "deepseek-llm"))
                 test_long(&t, names[i]);
@@ -319,15 +304,14 @@ static void test_fixtures(const char *shared)
 }
 
 static void gw_tokenizer(GgufWriter *w, const char *model, const char *pre, uint64_t n,
-                         const char *const *tokens)
-{
+                         const char *const *tokens) {
     gw_string(w, "general.architecture", "llama");
     gw_string(w, "tokenizer.ggml.model", model);
     if (pre) gw_string(w, "tokenizer.ggml.pre", pre);
     gw_strings(w, "tokenizer.ggml.tokens", n, tokens);
 }
 
-/* ---- small vocabularies ---- */
+/* ---- small vocabularies ---------------------------------------------------------------------- */
 
 enum { MANY = 64 };
 typedef struct {
@@ -336,8 +320,7 @@ typedef struct {
     Tokenizer t;
 } Small;
 
-static bool small_open(Small *s)
-{
+static bool small_open(Small *s) {
     FailTrap trap;
     s->a = arena_create();
     if (fail_catch(&trap)) {
@@ -350,8 +333,7 @@ static bool small_open(Small *s)
     return true;
 }
 
-static void small_close(Small *s)
-{
+static void small_close(Small *s) {
     gw_free(&s->w);
     arena_destroy(s->a);
 }
@@ -366,8 +348,7 @@ static void small_close(Small *s)
 #define BLOCK "\xe2\x96\x81"
 
 /* SPM: scores, space prefix, byte fallback, longest special token first, stripping of Phi-3. */
-static void test_spm(void)
-{
+static void test_spm(void) {
     static const char *const tokens[] = {"<unk>", "<s>",     "</s>",   BLOCK, "a",      "b",
                                          "ab",    BLOCK "a", "<0xFF>", "<x>", "<x><x>", "c"};
     static const int32_t types[] = {2, 3, 3, 1, 1, 1, 1, 1, 6, 3, 4, 5};
@@ -396,11 +377,11 @@ static void test_spm(void)
 
 /* BPE: merges whose parts are no tokens, dropped bytes, rank before place, clean-up of spaces, EOG
  * exceptions. */
-static void test_bpe(void)
-{
-    static const char *const tokens[] = {
-        "a",          "b",           "ab", "abc", "\xc4\xa0", "<|end|>", "<|call|>",
-        "<|return|>", "<|channel|>", ".",  "ba",  "",         "a",       "<|unused_1|>"};
+static void test_bpe(void) {
+    static const char *const tokens[] = {"a",           "b",           "ab",       "abc",
+                                         "\xc4\xa0",    "<|end|>",     "<|call|>", "<|return|>",
+                                         "<|channel|>", ".",           "ba",       "",
+                                         "a",           "<|unused_1|>"};
     static const char *const merges[] = {"c a", "b c", "a bc", "b a", "a b", "b c", "nospace", " "};
     static const int32_t types[] = {1, 1, 1, 1, 1, 3, 3, 3, 3, 1, 1, 1, 1, 3};
     static const int32_t suppress[] = {3, 900, -1};
@@ -426,8 +407,7 @@ static void test_bpe(void)
     small_close(&s);
 }
 
-static void test_hold(void)
-{
+static void test_hold(void) {
     CHECK(token_utf8_hold("", 0) == 0 && token_utf8_hold("abc", 3) == 0, "ASCII");
     CHECK(token_utf8_hold("a\xc3", 2) == 1 && token_utf8_hold("a\xc3\xa9", 3) == 0, "two bytes");
     CHECK(token_utf8_hold("\xe2\x96", 2) == 2 && token_utf8_hold("\xe2\x96\x81", 3) == 0,
@@ -438,8 +418,7 @@ static void test_hold(void)
           "invalid bytes");
 }
 
-int main(void)
-{
+int main(void) {
     verbosity = 0;
     const char *shared = check_shared();
     Arena *a = arena_create();

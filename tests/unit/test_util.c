@@ -9,8 +9,7 @@
 static int released[4], n_released;
 static void release(void *arg) { released[n_released++] = *(int *)arg; }
 
-static void test_arena(void)
-{
+static void test_arena(void) {
     static const size_t sizes[] = {0, 1, 15, 16, 17, 100, 5000, 70000, 3 << 20, 8};
     Arena *a = arena_create();
     int one = 1, two = 2;
@@ -42,8 +41,7 @@ static void test_arena(void)
 
 static void raise_inner(void) { fail(FAIL_USAGE, "inner %d", 1); }
 
-static void test_fail(void)
-{
+static void test_fail(void) {
     FailTrap outer, inner;
     if (fail_catch(&outer)) {
         CHECK(outer.kind == FAIL_USER && !strcmp(outer.message, "outer after inner 1"), "%s",
@@ -58,14 +56,11 @@ static void test_fail(void)
     char large[3000];
     memset(large, 'x', sizeof large);
     large[sizeof large - 1] = 0;
-    if (fail_catch(&outer))
-        CHECK(strlen(outer.message) == sizeof outer.message - 1, "cut");
-    else
-        fail(FAIL_USER, "%s", large);
+    if (fail_catch(&outer)) CHECK(strlen(outer.message) == sizeof outer.message - 1, "cut");
+    else fail(FAIL_USER, "%s", large);
 }
 
-static void try_alloc(size_t n, size_t size)
-{
+static void try_alloc(size_t n, size_t size) {
     FailTrap t;
     Arena *a = arena_create();
     if (fail_catch(&t)) {
@@ -78,8 +73,7 @@ static void try_alloc(size_t n, size_t size)
     arena_destroy(a);
 }
 
-static void test_text(void)
-{
+static void test_text(void) {
     Arena *a = arena_create();
     Text t = {.arena = a};
     for (int i = 0; i < 1000; i++) text_printf(&t, "%d,", i % 10);
@@ -126,8 +120,7 @@ static void test_text(void)
     arena_destroy(a);
 }
 
-static void test_parse_bytes(void)
-{
+static void test_parse_bytes(void) {
     static const struct {
         const char *s;
         uint64_t n;
@@ -169,20 +162,16 @@ static void test_parse_bytes(void)
 }
 
 /* Catches what file_write or file_mkdirs reports; NULL if it succeeds. */
-static const char *write_message(const char *path, const void *p, size_t n, bool make_directory)
-{
+static const char *write_message(const char *path, const void *p, size_t n, bool make_directory) {
     static FailTrap t;
     if (fail_catch(&t)) return t.kind == FAIL_ENVIRONMENT ? t.message : "wrong kind";
-    if (make_directory)
-        file_mkdirs(path);
-    else
-        file_write(path, p, n, 0644);
+    if (make_directory) file_mkdirs(path);
+    else file_write(path, p, n, 0644);
     fail_pop(&t);
     return NULL;
 }
 
-static void test_files(void)
-{
+static void test_files(void) {
     char dir[] = "/tmp/qcc-test-util.XXXXXX", path[300], deep[300];
     if (!mkdtemp(dir)) {
         CHECK(false, "%s", dir);
@@ -220,8 +209,7 @@ static void test_files(void)
     CHECK(!system(command), "temporary files are left");
 }
 
-static void test_cache_dir(void)
-{
+static void test_cache_dir(void) {
     Arena *a = arena_create();
     setenv("HOME", "/home/x", 1);
     setenv("XDG_CACHE_HOME", "/c", 1);
@@ -234,8 +222,7 @@ static void test_cache_dir(void)
     arena_destroy(a);
 }
 
-int main(void)
-{
+int main(void) {
     test_arena();
     test_fail();
     try_alloc(SIZE_MAX, 1);

@@ -6,8 +6,7 @@
 #include "gguf_writer.h"
 
 /* The message that packing fails with, or "". */
-static const char *failure(Arena *a, GgufWriter *w)
-{
+static const char *failure(Arena *a, GgufWriter *w) {
     FailTrap trap;
     if (fail_catch(&trap)) return arena_strdup(a, trap.message);
     vocab_pack(a, gguf_parse(a, "x.gguf", gw_finish(w)));
@@ -16,16 +15,14 @@ static const char *failure(Arena *a, GgufWriter *w)
 }
 
 static void gw_tokenizer(GgufWriter *w, const char *model, const char *pre, uint64_t n,
-                         const char *const *tokens)
-{
+                         const char *const *tokens) {
     gw_string(w, "general.architecture", "llama");
     gw_string(w, "tokenizer.ggml.model", model);
     if (pre) gw_string(w, "tokenizer.ggml.pre", pre);
     gw_strings(w, "tokenizer.ggml.tokens", n, tokens);
 }
 
-static void expect_failure(GgufWriter *w, const char *part)
-{
+static void expect_failure(GgufWriter *w, const char *part) {
     Arena *a = arena_create();
     const char *message = failure(a, w);
     CHECK(strstr(message, part) && !strchr(message, '\n'),
@@ -34,13 +31,11 @@ static void expect_failure(GgufWriter *w, const char *part)
     arena_destroy(a);
 }
 
-static void gw_bpe(GgufWriter *w, const char *pre)
-{
+static void gw_bpe(GgufWriter *w, const char *pre) {
     gw_tokenizer(w, "gpt2", pre, 2, (const char *[]){"a", "b"});
 }
 
-static void test_failures(void)
-{
+static void test_failures(void) {
     GgufWriter w = {0};
     static const char *const models[] = {"bert", "t5", "none", "rwkv", "lla"};
     for (size_t i = 0; i < sizeof models / sizeof models[0]; i++) {
@@ -70,8 +65,7 @@ static void test_failures(void)
     expect_failure(&w, "has 0 elements; expected 1 to");
 }
 
-int main(void)
-{
+int main(void) {
     verbosity = 0;
     test_failures();
     return check_done();
