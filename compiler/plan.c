@@ -150,12 +150,37 @@ void plan_kernels_print(const CompiledPlan *p, Text *out) {
     }
 }
 
-static void explain_op(const PlanOp *o, const Target *t, Text *out) {
+static void explain_op(const PlanOp *o, const Target *t, int width, Text *out) {
     const KernelChoice *c = o->choice;
     double us = c->us + (o->barrier ? t->barrier_us : 0);
-    text_printf(out, "  %-22s %-46s %6ux%-4u %10llu %9.2f  %s\n", o->name, c->label, c->groups[0],
-                c->groups[1] * c->groups[2], (unsigned long long)o->op.bytes, us,
+    text_printf(out, "  %-22s %-*s %6ux%-4u %10llu %9.2f  %s\n", o->name, width, c->label,
+                c->groups[0], c->groups[1] * c->groups[2], (unsigned long long)o->op.bytes, us,
                 o->barrier && c->us < t->barrier_us ? "barrier" : c->bound);
+}
+
+static void explain_batch(const CompiledPlan *p, uint32_t b, Text *out) {
+    const Batch *x = &p->batch[b];
+    uint32_t end = x->sample.first + x->sample.count;
+    size_t width = strlen("kernel and knobs");
+    for (uint32_t i = x->layers.first; i < end; i++) {
+        size_t n = strlen(p->op[i].choice->label);
+        if (n > width) width = n;
+    }
+    text_printf(out, "\n%s of %u row%s: predicted %.1f us\n  %-22s %-*s %11s %10s %9s  %s\n",
+                b ? "prefill" : "decode", x->rows, b ? "s" : "", x->us, "operation", (int)width,
+                "kernel and knobs", "groups", "bytes", "us", "bound by");
+    for (uint32_t i = x->layers.first; i < end; i++)
+        explain_op(&p->op[i], p->target, (int)width, out);
+}
+
+static void explain_missing(const Target *t, Text *out) {
+    bool any = false;
+    for (int i = 0; i < N_CAP; i++) {
+        if (t->caps[i]) continue;
+        if (!any) text_printf(out, "\nnot available on this target\n");
+        any = true;
+        text_printf(out, "  %-22s %s\n", capability_names[i], t->missing[i] ? t->missing[i] : "");
+    }
 }
 
 void plan_explain(const CompiledPlan *p, Text *out) {
@@ -163,17 +188,7 @@ void plan_explain(const CompiledPlan *p, Text *out) {
     text_printf(out, "target %s: %s, read %.0f GB/s, dispatch %.2f us, barrier %.2f us%s\n",
                 t->name, t->device_name, (double)t->read_gbps, (double)t->dispatch_us,
                 (double)t->barrier_us, t->measured ? " (measured)" : " (estimated)");
-    for (uint32_t b = 0; b < p->n_batches; b++) {
-        const Batch *x = &p->batch[b];
-        text_printf(out, "\n%s of %u row%s: predicted %.1f us\n  %-22s %-46s %11s %10s %9s  %s\n",
-                    b ? "prefill" : "decode", x->rows, b ? "s" : "", x->us, "operation",
-                    "kernel and knobs", "groups", "bytes", "us", "bound by");
-        uint32_t end = x->sample.first + x->sample.count;
-        for (uint32_t i = x->layers.first; i < end; i++) {
-            const PlanOp *o = &p->op[i];
-            explain_op(o, t, out);
-        }
-    }
+    for (uint32_t b = 0; b < p->n_batches; b++) explain_batch(p, b, out);
     text_printf(out, "\nmemory\n");
     zones_print(p, out);
     text_printf(out, "  weights %s", human_bytes(out->arena, p->weight_bytes));
@@ -185,9 +200,5 @@ void plan_explain(const CompiledPlan *p, Text *out) {
         out, "decode: %.1f MB per token, predicted %.0f tokens/s (%.0f%% of the read bandwidth)\n",
         (double)p->decode_bytes / 1e6, 1e6 / p->decode_us,
         100.0 * (double)p->decode_bytes / (p->decode_us * (double)t->read_gbps * 1e3));
-    text_printf(out, "\nnot available on this target\n");
-    for (int i = 0; i < N_CAP; i++)
-        if (!t->caps[i])
-            text_printf(out, "  %-22s %s\n", capability_names[i],
-                        t->missing[i] ? t->missing[i] : "");
+    explain_missing(t, out);
 }

@@ -4,6 +4,7 @@
 #include <lauxlib.h>
 #include <lua.h>
 #include <lualib.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -342,19 +343,22 @@ static double speed_of(Search *s, const KernelFile *f, int knobs) {
 }
 
 /* Time from bytes over bandwidth or operations over rate, whichever is larger, and a launch. The
- * headers of kernel and inner loop may state the fraction of either that they reach: speed(t, c,
- * k). Candidates of equal time keep the header's order. */
+ * headers of kernel and inner loop may state their speed against other kernels of the operation,
+ * as a multiple of either rate: speed(t, c, k). No speed makes memory faster than it is, so that
+ * the prediction is one thing and what ranks candidates another. Candidates of equal cost keep the
+ * header's order. */
 static void cost_of(Search *s, const KernelFile *f, const KernelFile *inner, int knobs,
                     uint32_t rank, KernelChoice *c) {
     const Target *t = s->l->target;
     double speed = speed_of(s, f, knobs) * speed_of(s, inner, knobs);
     if (!(speed > 1e-6)) speed = 1e-6;
-    double memory = (double)s->op->bytes / ((t->read_gbps > 0 ? t->read_gbps : 10) * 1e3) / speed;
+    double memory = (double)s->op->bytes / ((t->read_gbps > 0 ? t->read_gbps : 10) * 1e3);
     double compute = s->op->flops / ((t->flops_gf > 0 ? t->flops_gf : 50) * 1e3) / speed;
-    c->bound = memory >= compute ? "memory" : "compute";
-    c->us = memory >= compute ? memory : compute;
-    if (c->us < t->dispatch_us) c->bound = "launch";
-    c->us = (c->us + t->dispatch_us) * (1 + 1e-3 * rank);
+    double most = fmax(memory / fmin(speed, 1), compute);
+    c->bound = memory / fmin(speed, 1) >= compute ? "memory" : "compute";
+    if (most < t->dispatch_us) c->bound = "launch";
+    c->us = most + t->dispatch_us;
+    c->cost = (fmax(memory / speed, compute) + t->dispatch_us) * (1 + 1e-3 * rank);
 }
 
 /* ---- wrapper text ---------------------------------------------------------------------------- */
@@ -497,7 +501,7 @@ static int constants_push(KernelLibrary *l, const KernelOp *op) {
 
 static int choice_compare(const void *a, const void *b) {
     const KernelChoice *x = a, *y = b;
-    if (x->us != y->us) return x->us < y->us ? -1 : 1;
+    if (x->cost != y->cost) return x->cost < y->cost ? -1 : 1;
     return strcmp(x->label, y->label);
 }
 

@@ -59,6 +59,7 @@ typedef struct {
     const char *source;       /* wrapper text for spirv_compile */
     const char *label;        /* "matvec/f32 q4_k LOCAL=256 LANES=32 NR=2" */
     double us;                /* predicted */
+    double cost;              /* what ranks candidates of one operation, in us */
     const char *bound;        /* "memory", "compute", "launch" */
 } KernelChoice;
 
