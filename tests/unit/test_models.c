@@ -2,6 +2,7 @@
  * its logits and greedy ids are compared with an independent reference; twice, byte for byte. */
 #include "check.h"
 #include "formats.h"
+#include "gguf_writer.h"
 #include <dirent.h>
 #include <math.h>
 #include <string.h>
@@ -165,13 +166,60 @@ static void check_reproducible(Arena *a, const char *model) {
     CHECK(s == 0, "the executable needs more than libc");
 }
 
+/* The metadata of a whole model, for the first part of one that is split. */
+static void metadata_copy(GgufWriter *w, const Gguf *g) {
+    static const uint8_t bytes[] = {1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8};
+    for (size_t i = 0; i < g->n_kv; i++) {
+        const GgufKv *kv = &g->kv[i];
+        gw_raw_key(w, kv->key.s, kv->key.n, kv->type);
+        if (kv->type == GGUF_ARRAY) gw_put_int(&w->kv, kv->elem, 4), gw_put_int(&w->kv, kv->n, 8);
+        if (kv->strings)
+            for (uint64_t k = 0; k < kv->n; k++)
+                gw_put_string(&w->kv, kv->strings[k].s, kv->strings[k].n);
+        else gw_put(&w->kv, kv->data, kv->n * bytes[kv->type == GGUF_ARRAY ? kv->elem : kv->type]);
+    }
+}
+
+/* The example as three parts, the first without tensors; any of them names the model. */
+static void check_split(Arena *a, const char *model, const char *reference) {
+    enum { PARTS = 3 };
+    const Gguf *g = gguf_open(a, model);
+    for (int part = 0; part < PARTS; part++) {
+        GgufWriter w = {0};
+        if (part == 0) metadata_copy(&w, g);
+        gw_int(&w, "split.no", GGUF_U16, part);
+        gw_int(&w, "split.count", GGUF_U16, PARTS);
+        gw_int(&w, "split.tensors.count", GGUF_I32, (int64_t)g->n_tensors);
+        for (size_t i = 0; part > 0 && i < g->n_tensors; i++) {
+            const GgufTensor *t = &g->tensors[i];
+            if ((i < g->n_tensors / 2) == (part == 1))
+                gw_tensor(&w, t->name, t->type, t->n_dims, t->ne, t->data, t->bytes);
+        }
+        Bytes file = gw_finish(&w);
+        file_write(arena_printf(a, "%s/split-%05d-of-%05d.gguf", work, part + 1, PARTS), file.p,
+                   file.n, 0600);
+        gw_free(&w);
+    }
+    const char *second = arena_printf(a, "%s/split-00002-of-%05d.gguf", work, PARTS);
+    check_model(second, reference, "");
+    int status = shell(a, "%s/qcc -q '%s' -o %s/a && %s/qcc -q '%s' -o %s/b && cmp %s/a %s/b",
+                       build, model, work, build, second, work, work, work);
+    CHECK(status == 0, "a model and its parts give different programs");
+    shell(a, "rm -f %s/split-*", work);
+    CHECK(shell(a, "%s/qcc -q '%s' -o %s/gone 2>%s/err", build, second, work, work) != 0 &&
+              result(a, "gone").n == 0,
+          "parts that are gone");
+}
+
 int main(void) {
     Arena *a = arena_create();
     build = getenv("BUILD") ? getenv("BUILD") : "build";
     char dir[] = "/tmp/qcc-test.XXXXXX";
     work = mkdtemp(dir);
     const char *example = "examples/tiny-stories-3m-q4_k_m.gguf";
-    check_model(example, "tests/data/tiny-stories-3m-q4_k_m.p0.ref.gguf", "");
+    const char *example_reference = "tests/data/tiny-stories-3m-q4_k_m.p0.ref.gguf";
+    check_model(example, example_reference, "");
+    check_split(a, example, example_reference);
     check_reproducible(a, example);
     check_model("tests/data/llama-tied.gguf", "tests/data/llama-tied.ref.gguf", "");
     check_model("tests/data/llama-bias.gguf", "tests/data/llama-bias.ref.gguf", "--kv f32");
