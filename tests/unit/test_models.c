@@ -202,13 +202,10 @@ static void check_split(Arena *a, const char *model, const char *reference) {
     }
     const char *second = arena_printf(a, "%s/split-00002-of-%05d.gguf", work, PARTS);
     check_model(second, reference, "");
-    int status = shell(a, "%s/qcc -q '%s' -o %s/a && %s/qcc -q '%s' -o %s/b && cmp %s/a %s/b",
-                       build, model, work, build, second, work, work, work);
-    CHECK(status == 0, "a model and its parts give different programs");
-    shell(a, "rm -f %s/split-*", work);
+    shell(a, "rm -f %s/split-00003-*", work);
     CHECK(shell(a, "%s/qcc -q '%s' -o %s/gone 2>%s/err", build, second, work, work) != 0 &&
               result(a, "gone").n == 0,
-          "parts that are gone");
+          "a part that is gone");
 }
 
 int main(void) {
