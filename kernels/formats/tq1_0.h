@@ -1,9 +1,8 @@
 /* tq1_0.h - TQ1_0: d * (t - 1), with ternary digits t, five in a byte, in blocks of 256.
- * Byte: with v = 81 t0 + 27 t1 + 9 t2 + 3 t3 + t4 it is 256 v / 243 rounded up. As a fraction of
- * 256 its first ternary digit is t0, and that of 3^n times it, modulo 1, is tn.
- * Plane 0, for each block: thirteen words, whose byte j has digits of weights 4k + j. Word b has
- * quads k = 0 .. 4 of the b-th 32 weights; word 8 + b/2 quads 5, 6, 7 for even b, then 5, 6 of
- * b + 1; word 12 quad 7 of each odd b. Plane 1: d, f16. */
+ * Plane 0, for each block: thirteen words, whose byte j has digits of weights 4k + j, as
+ * ternary_byte of lib/format.h writes them, and as the block has them. Word b has quads k = 0 .. 4
+ * of the b-th 32 weights; word 8 + b/2 quads 5, 6, 7 for even b, then 5, 6 of b + 1; word 12 quad 7
+ * of each odd b. Plane 1: d, f16. */
 #define FMT_GGUF_TYPE 34
 #define FMT_BLOCK_N 256
 #define FMT_BLOCK_BYTES 54
@@ -32,15 +31,13 @@ static int tq1_0_place(int b, int k) {
     return k < 7 ? 8 * (8 + b / 2) + k - 2 : 8 * 12 + b / 2;
 }
 static void tq1_0_pack(const uint8_t *row, uint32_t k, uint8_t *const plane[]) {
-    static const uint8_t power[5] = {81, 27, 9, 3, 1};
     for (uint32_t n = 0; n < k / 256; n++, row += FMT_BLOCK_BYTES) {
-        int v[52] = {0};
+        int t[52][5] = {0};
         for (int i = 0; i < 256; i++) {
             int place = tq1_0_place(i / 32, i % 32 / 4);
-            v[4 * (place / 8) + i % 4] += power[place % 8] * tq1_0_code(row, i);
+            t[4 * (place / 8) + i % 4][place % 8] = tq1_0_code(row, i);
         }
-        for (uint32_t j = 0; j < 52; j++)
-            plane[0][52 * n + j] = (uint8_t)((256 * v[j] + 242) / 243);
+        for (uint32_t j = 0; j < 52; j++) plane[0][52 * n + j] = ternary_byte(t[j]);
         memcpy(plane[1] + 2 * n, row + 52, 2);
     }
 }
@@ -55,16 +52,11 @@ FmtUnit fmt_load(uint i) {
     uvec3 q = uvec3(w_1[at + b], w_1[at + 8u + (b >> 1)], w_1[at + 12u]);
     return FmtUnit(q, w_u16(PLANE1, i >> 3), b);
 }
-/* Two bytes at a time, in the halves of a word; 0 .. 2 become -1 .. 1 by way of 127 .. 129. */
 uint fmt_code4(FmtUnit u, uint k) {
     bool odd = (u.b & 1u) != 0u, last = odd && k == 7u;
     uint w = k < 5u ? u.q.x : last ? u.q.z : u.q.y;
     uint n = k < 5u ? k : last ? u.b >> 1 : odd ? k - 2u : k - 5u;
-    uint power = ((n & 1u) != 0u ? 3u : 1u) * ((n & 2u) != 0u ? 9u : 1u) * (n == 4u ? 81u : 1u);
-    uint even = (w & 0x00ff00ffu) * power & 0x00ff00ffu;
-    uint uneven = (w >> 8 & 0x00ff00ffu) * power & 0x00ff00ffu;
-    uint t = (even * 3u >> 8 & 0x00030003u) | (uneven * 3u & 0x03000300u);
-    return (t + 0x7f7f7f7fu) ^ 0x80808080u;
+    return ternary_code4(w, ternary_power(n));
 }
 vec2 fmt_scale(FmtUnit u) { return vec2(f16x2(u.d).x); }
 #endif

@@ -65,6 +65,15 @@ static inline void pack_fives(const uint8_t code[32], uint8_t out[16], uint8_t l
     }
 }
 
+/* Five ternary digits in a byte: with v = 81 t0 + 27 t1 + 9 t2 + 3 t3 + t4 it is 256 v / 243 rounded
+ * up. As a fraction of 256 its first ternary digit is t0, and that of 3^n times it, modulo 1, is tn:
+ * ternary_code4 of lib/weights.glsl. */
+static inline uint8_t ternary_byte(const int t[5]) {
+    int v = 0;
+    for (int n = 0; n < 5; n++) v = 3 * v + t[n];
+    return (uint8_t)((256 * v + 242) / 243);
+}
+
 /* The values of IQ4_NL and IQ4_XS, and their numbers for kernels: there each bit of the value is a
  * short formula of the number's bits, iq4_code4 of lib/weights.glsl, and takes no table. */
 static const int8_t iq4_value[16] = {-127, -104, -83, -65, -49, -35, -22, -10,

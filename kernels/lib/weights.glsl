@@ -19,6 +19,18 @@ uint fives4(uvec4 q, uint low, uint k) {
     return k < 4u ? w & 0x1f1f1f1fu : (w >> 3 & 0x1c1c1c1cu) | (low >> 2u * (k & 3u) & 0x03030303u);
 }
 
+/* Digit n of the four bytes that ternary_byte of lib/format.h made, as codes: 0 .. 2 become -1 .. 1 by
+ * way of 127 .. 129. Two bytes at a time, in the halves of a word. */
+uint ternary_power(uint n) {
+    return ((n & 1u) != 0u ? 3u : 1u) * ((n & 2u) != 0u ? 9u : 1u) * (n == 4u ? 81u : 1u);
+}
+uint ternary_code4(uint w, uint power) {
+    uint even = (w & 0x00ff00ffu) * power & 0x00ff00ffu;
+    uint uneven = (w >> 8 & 0x00ff00ffu) * power & 0x00ff00ffu;
+    uint t = (even * 3u >> 8 & 0x00030003u) | (uneven * 3u & 0x03000300u);
+    return (t + 0x7f7f7f7fu) ^ 0x80808080u;
+}
+
 /* Eight nibbles from words that have their bits at the bottom of each. */
 uint nibbles8(uint a, uint b, uint c, uint d) {
     const uint m = 0x11111111u;

@@ -35,7 +35,8 @@ static void check_quantizers(void) {
     } limit[] = {/* of the largest value */
                  {"q8_row", 0.5 / 127 + 1e-6},
                  {"q4_block", 0.5 / 7 + 1e-3},
-                 {"q1", 1}};
+                 {"q1", 1},
+                 {"q1t", 1.0 / 3 + 1e-3}};
     static const float sizes[] = {1, 3e-5f, 6e4f, 1e-7f};
     for (size_t i = 0; i < sizeof limit / sizeof *limit; i++) {
         Arena *a = arena_create();
