@@ -21,6 +21,7 @@ typedef struct Format {
     uint32_t plane_bytes[FORMAT_MAX_PLANES];
     uint32_t plane_span[FORMAT_MAX_PLANES];
     bool codes; /* weights are int8 codes x scale (+ minimum): integer dot products apply */
+    uint32_t factor_plane; /* f32 for every row, times the scale of a whole matrix; 0: none */
     uint32_t shared_bytes; /* of the codebook that kernels hold in shared memory, or 0 */
     /* Exact decoding of one block to block_n floats. */
     void (*decode)(const uint8_t *block, float *out);

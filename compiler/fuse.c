@@ -224,8 +224,6 @@ static void fuse_linear(Fuse *f, uint32_t index, uint32_t residual, uint32_t res
 
 static void fuse_moe(Fuse *f, uint32_t index, uint32_t residual, uint32_t result) {
     const GraphNode *n = node_at(f, index);
-    if (n->moe.gate_scale || n->moe.up_scale || n->moe.down_scale)
-        refuse(f, index, "experts with scale tensors");
     Step *s = add_step(f, STEP_MOE, step_name(f, n->layer, "moe"), n->layer);
     set_input(f, s, index);
     s->moe = n->moe;

@@ -5,6 +5,7 @@
  * kernels. With several rows the matrix-matrix kernels are limited by arithmetic, and norm,
  * rotation and gating are operations of their own. */
 #include "lower.h"
+#include "weights.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -87,6 +88,17 @@ static uint64_t range_rows(const Step *s, bool paired) {
     return paired ? n / 2 : n;
 }
 
+RowRange part_range(const GgufTensor *t, const GgufTensor *scale, uint64_t row0, uint64_t n) {
+    if (scale && !weights_format(t)->factor_plane)
+        fail(FAIL_USER, "tensor '%s': scales of whole matrices go with NVFP4 only; '%s' is %s",
+             scale->name, t->name, weights_format(t)->name);
+    uint64_t n_scale = scale ? scale->ne[0] : 0;
+    if (scale && (scale->type != 0 || (n_scale != 1 && n_scale != t->ne[2])))
+        fail(FAIL_USER, "tensor '%s': expected F32 with 1 or %llu elements, found %llu",
+             scale->name, (unsigned long long)t->ne[2], (unsigned long long)n_scale);
+    return (RowRange){t, row0, n, scale};
+}
+
 /* Rows [row0, row0 + n) of the stacked matrices as ranges of tensors; paired: the same rows of
  * gate, then of up. */
 static void part_ranges(Lower *l, Buffer *b, const Step *s, uint64_t row0, uint64_t n,
@@ -98,7 +110,7 @@ static void part_ranges(Lower *l, Buffer *b, const Step *s, uint64_t row0, uint6
         uint64_t from = paired ? row0 : row0 > base ? row0 - base : 0;
         uint64_t to = paired ? row0 + n : row0 + n > base ? row0 + n - base : 0;
         if (to > m->rows) to = m->rows;
-        if (from < to) b->range[b->n_ranges++] = (RowRange){m->weight, from, to - from};
+        if (from < to) b->range[b->n_ranges++] = part_range(m->weight, m->scale, from, to - from);
         base += m->rows;
     }
 }
@@ -169,9 +181,6 @@ static void step_vectors(Lower *l, uint32_t index, const Step *s) {
     uint32_t n_bias = 0;
     const GgufTensor **t = ARENA_ARRAY(l->arena, const GgufTensor *, STEP_MAX_MATRIX);
     for (uint32_t i = 0; i < s->n_matrix; i++) {
-        if (s->matrix[i].scale)
-            fail(FAIL_USER, "tensor '%s': per-matrix scales are not supported yet",
-                 s->matrix[i].scale->name);
         if (s->matrix[i].bias) t[n_bias++] = s->matrix[i].bias;
     }
     if (n_bias == 0) return;

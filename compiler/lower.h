@@ -44,6 +44,8 @@ void lower_product(Lower *l, uint32_t index, const Step *s, uint32_t y, uint32_t
 
 /* Largest packed part: what one binding covers and one allocation holds. */
 uint64_t part_limit(const Lower *l);
+/* Rows of a tensor; fails if its format does not take the scale (NULL: none). */
+RowRange part_range(const GgufTensor *t, const GgufTensor *scale, uint64_t row0, uint64_t n);
 /* `bytes`: of the 16 rows of t that are the least to bind. */
 _Noreturn void part_too_large(const Lower *l, const GgufTensor *t, uint64_t bytes);
 /* Packs a step's matrices as l->part[index]. */

@@ -36,6 +36,7 @@ typedef struct {
     const Step *s;
     const char *what;
     const GgufTensor *tensor[2]; /* the second one may be NULL */
+    const GgufTensor *scale[2];  /* of theirs, or NULL */
 } StackArgs;
 
 static uint32_t stack_tensors(const StackArgs *g) { return g->tensor[1] ? 2 : 1; }
@@ -72,7 +73,8 @@ static void part_make(Lower *l, const StackArgs *g, ExpertPart *q, const char *n
     w->range = ARENA_ARRAY(l->arena, RowRange, (size_t)q->n * n_tensors);
     for (uint32_t e = q->e0; e < q->e0 + q->n; e++)
         for (uint32_t i = 0; i < n_tensors; i++)
-            w->range[w->n_ranges++] = (RowRange){g->tensor[i], e * t->ne[1] + q->row0, q->rows};
+            w->range[w->n_ranges++] = part_range(g->tensor[i], g->scale[i], e * t->ne[1] + q->row0,
+                                                 q->rows);
 }
 
 static ExpertStack stack_make(Lower *l, const StackArgs *g) {
@@ -118,12 +120,14 @@ void moe_weights_make(Lower *l, uint32_t index, const Step *s) {
     Step router = router_step(l, s);
     parts_make(l, index, &router);
     if (weights_format(m->gate) == weights_format(m->up)) {
-        w->gate = stack_make(l, &(StackArgs){s, "gate_up", {m->gate, m->up}});
+        w->gate =
+            stack_make(l,
+                       &(StackArgs){s, "gate_up", {m->gate, m->up}, {m->gate_scale, m->up_scale}});
     } else {
-        w->gate = stack_make(l, &(StackArgs){s, "gate", {m->gate, NULL}});
-        w->up = stack_make(l, &(StackArgs){s, "up", {m->up, NULL}});
+        w->gate = stack_make(l, &(StackArgs){s, "gate", {m->gate}, {m->gate_scale}});
+        w->up = stack_make(l, &(StackArgs){s, "up", {m->up}, {m->up_scale}});
     }
-    w->down = stack_make(l, &(StackArgs){s, "down", {m->down, NULL}});
+    w->down = stack_make(l, &(StackArgs){s, "down", {m->down}, {m->down_scale}});
 }
 
 /* ---- operations ------------------------------------------------------------------------------ */

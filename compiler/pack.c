@@ -8,6 +8,7 @@
 #include "weights.h"
 #include <errno.h>
 #include <fcntl.h>
+#include <math.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -51,6 +52,22 @@ static void pages_release(const void *p, uint64_t n) {
     if (from < to) madvise((void *)from, to - from, MADV_DONTNEED);
 }
 
+/* The factor of a row; a row of tensor->ne[1] rows each of experts may have one of its own. */
+static float range_scale(const RowRange *r, uint64_t row) {
+    float s;
+    uint64_t i = r->scale->ne[0] > 1 ? row / r->tensor->ne[1] : 0;
+    memcpy(&s, r->scale->data + 4 * i, sizeof s);
+    return s;
+}
+
+static bool row_scale(const RowRange *r, uint64_t row, uint8_t *factor) {
+    float f, s = range_scale(r, row);
+    memcpy(&f, factor, sizeof f);
+    f *= s;
+    memcpy(factor, &f, sizeof f);
+    return isfinite(s);
+}
+
 /* Packs rows row0 .. row0 + n_rows of a part, whose rows are ranges of tensors in order. */
 static bool part_pack(Job *j) {
     const Buffer *b = j->buffer;
@@ -70,6 +87,8 @@ static bool part_pack(Job *j) {
             for (uint32_t q = 0; q < f->n_planes; q++)
                 plane[q] = j->piece[q].raw + (done + k) * format_plane_row_bytes(f, q, b->k);
             f->pack(weights_row(t, r->row0 + from + k, scratch), b->k, plane);
+            if (r->scale && !row_scale(r, r->row0 + from + k, plane[f->factor_plane]))
+                j->broken = r->scale;
         }
         if (!gguf_rows_finite(t, r->row0 + from, n)) j->broken = t;
         uint64_t file_row = t->bytes / (t->ne[1] * t->ne[2] * t->ne[3]);

@@ -44,6 +44,7 @@ typedef enum {
 typedef struct {
     const GgufTensor *tensor;
     uint64_t row0, n_rows;
+    const GgufTensor *scale; /* factor of the matrix, or of each expert; NULL as a rule */
 } RowRange;
 
 typedef struct {

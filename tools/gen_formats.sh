@@ -16,6 +16,7 @@ trap 'rm -f "$out.tmp"' EXIT
         echo "    .name = \"$name\", .gguf_type = FMT_GGUF_TYPE, .block_n = FMT_BLOCK_N, .block_bytes = FMT_BLOCK_BYTES,"
         echo "    .n_planes = FMT_N_PLANES, .plane_bytes = {FMT_PLANE_BYTES}, .plane_span = {FMT_PLANE_SPAN},"
         quantize=$(grep -q "void ${name}_quantize(" "$f" && echo "${name}_quantize" || echo NULL)
+        grep -q '^#define FMT_FACTOR_PLANE' "$f" && echo "    .factor_plane = FMT_FACTOR_PLANE,"
         grep -q '^#define FMT_SHARED_BYTES' "$f" && echo "    .shared_bytes = FMT_SHARED_BYTES,"
         echo "    .codes = FMT_CODES, .decode = ${name}_decode, .pack = ${name}_pack, .quantize = $quantize};"
         sed -n 's/^#define \(FMT_[A-Z0-9_]*\).*/#undef \1/p' "$f" | sort -u

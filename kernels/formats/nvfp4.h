@@ -1,11 +1,13 @@
 /* nvfp4.h - NVFP4: numbers of four bits with a scale in E4M3 for each 16.
- * Plane 0: nibbles, see fp4_number. Plane 1: a scale for each 16 weights, a byte. */
+ * Plane 0: nibbles, see fp4_number. Plane 1: a scale for each 16 weights, a byte. Plane 2: the
+ * scale of the whole matrix, f32, for every row, since parts stack rows of several matrices. */
 #define FMT_GGUF_TYPE 40
 #define FMT_BLOCK_N 64
 #define FMT_BLOCK_BYTES 36
-#define FMT_N_PLANES 2
-#define FMT_PLANE_BYTES 16, 2
-#define FMT_PLANE_SPAN 32, 32
+#define FMT_N_PLANES 3
+#define FMT_PLANE_BYTES 16, 2, 4
+#define FMT_PLANE_SPAN 32, 32, 0
+#define FMT_FACTOR_PLANE 2
 #define FMT_CODES 1
 #ifdef __STDC_VERSION__
 #include "../lib/format.h"
@@ -25,6 +27,8 @@ static void nvfp4_decode(const uint8_t *block, float *out) {
         out[i] = (float)fp4_value[nvfp4_code(block, i)] * nvfp4_scale(block[i / 16]);
 }
 static void nvfp4_pack(const uint8_t *row, uint32_t k, uint8_t *const plane[]) {
+    const float one = 1;
+    memcpy(plane[2], &one, sizeof one);
     for (uint32_t n = 0; n < k / 64; n++, row += FMT_BLOCK_BYTES) {
         for (int b = 0; b < 2; b++) {
             uint8_t code[32];
@@ -37,15 +41,17 @@ static void nvfp4_pack(const uint8_t *row, uint32_t k, uint8_t *const plane[]) {
 #else
 #include "lib/weights.glsl"
 
-struct FmtUnit { uvec4 q; uint scale; };
+struct FmtUnit { uvec4 q; uint scale; uint factor; };
 
-FmtUnit fmt_load(uint i) { return FmtUnit(w_4[PLANE0 / 16u + i], w_u16(PLANE1, i)); }
+FmtUnit fmt_load(uint i) {
+    return FmtUnit(w_4[PLANE0 / 16u + i], w_u16(PLANE1, i), w_1[PLANE2 / 4u + i / UNITS]);
+}
 uint fmt_code4(FmtUnit u, uint k) { return fp4_code4(u.q, k); }
 /* A subnormal m * 2^-10 is (1 + m/8) * 2^-7 without its hidden one. */
 vec2 fmt_scale(FmtUnit u) {
     uvec2 s = uvec2(u.scale, u.scale >> 8) & 127u;
     bvec2 small = lessThan(s, uvec2(8u));
     vec2 v = uintBitsToFloat(mix(s + 952u, s + 960u, small) << 20);
-    return v - mix(vec2(0.0), vec2(0.0078125), small);
+    return (v - mix(vec2(0.0), vec2(0.0078125), small)) * uintBitsToFloat(u.factor);
 }
 #endif

@@ -24,7 +24,7 @@ count() { # NAME COMMAND...: the closing line of another test is added
 
 count "bad input" env BUILD="$build" sh tests/e2e/bad_input.sh
 count "runtime" env QCC_SANITIZE=1 bash tests/runtime/run "$build/test-runtime"
-for t in test_util test_gguf test_model test_graph test_token test_vocab test_target test_weights; do
+for t in test_util test_gguf test_gguf_split test_model test_graph test_token test_vocab test_target test_weights; do
     succeeds "$t: build" make BUILD="$build" CFLAGS="-O1 -g" SANITIZE=address,undefined "$build/tests/$t" && count "$t" "$build/tests/$t"
 done
 for f in gguf token; do

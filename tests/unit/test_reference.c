@@ -249,8 +249,7 @@ static void check_case(Case *c, bool all) {
     Reference *r = reference_create(c->arena, g, n + 32, KV_F32);
     check_logits(c, r, prompt, n);
     check_greedy(c, r, prompt, n);
-    if (!strstr(c->name, "mixtral-nvfp4"))
-        check_program(c, prompt, n); /* fuse refuses scaled experts */
+    check_program(c, prompt, n);
     if (all) check_kv(c, prompt, n);
 }
 
