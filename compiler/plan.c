@@ -150,12 +150,11 @@ void plan_kernels_print(const CompiledPlan *p, Text *out) {
     }
 }
 
-static void explain_op(const PlanOp *o, const Target *t, int width, Text *out) {
+static void explain_op(const PlanOp *o, int width, Text *out) {
     const KernelChoice *c = o->choice;
-    double us = c->us + (o->barrier ? t->barrier_us : 0);
     text_printf(out, "  %-22s %-*s %6ux%-4u %10llu %9.2f  %s\n", o->name, width, c->label,
-                c->groups[0], c->groups[1] * c->groups[2], (unsigned long long)o->op.bytes, us,
-                o->barrier && c->us < t->barrier_us ? "barrier" : c->bound);
+                c->groups[0], c->groups[1] * c->groups[2], (unsigned long long)o->op.bytes, o->us,
+                o->bound);
 }
 
 static void explain_batch(const CompiledPlan *p, uint32_t b, Text *out) {
@@ -169,8 +168,7 @@ static void explain_batch(const CompiledPlan *p, uint32_t b, Text *out) {
     text_printf(out, "\n%s of %u row%s: predicted %.1f us\n  %-22s %-*s %11s %10s %9s  %s\n",
                 b ? "prefill" : "decode", x->rows, b ? "s" : "", x->us, "operation", (int)width,
                 "kernel and knobs", "groups", "bytes", "us", "bound by");
-    for (uint32_t i = x->layers.first; i < end; i++)
-        explain_op(&p->op[i], p->target, (int)width, out);
+    for (uint32_t i = x->layers.first; i < end; i++) explain_op(&p->op[i], (int)width, out);
 }
 
 static void explain_missing(const Target *t, Text *out) {

@@ -84,6 +84,8 @@ typedef struct {
     uint32_t n_operands;
     Operand operand[KERNEL_MAX_ROLES];
     bool barrier, split;
+    double us;         /* predicted, with the barrier */
+    const char *bound; /* by what: "memory", "compute", "launch", "bus", "barrier" */
 } PlanOp;
 
 /* The operations of one batch size, in order: embedding and layers, then what may follow. */

@@ -76,13 +76,27 @@ static void barriers_place(Arena *a, CompiledPlan *p, PlanSegment s) {
     }
 }
 
+/* Weights in host memory come over the bus. */
+static void op_predict(const CompiledPlan *p, PlanOp *o) {
+    const Target *t = p->target;
+    o->us = o->choice->us, o->bound = o->choice->bound;
+    double bus = t->host_gbps > 0 ? (double)o->op.bytes / ((double)t->host_gbps * 1e3) : 0;
+    for (uint32_t k = 0; k < o->n_operands; k++) {
+        const Buffer *b = &p->buffer[o->operand[k].buffer];
+        bool host = p->zone[b->zone].kind == ZONE_HOST_WEIGHTS;
+        if (host && bus > o->us) o->us = bus + (double)t->dispatch_us, o->bound = "bus";
+    }
+    if (o->barrier && o->us < (double)t->barrier_us) o->bound = "barrier";
+    if (o->barrier) o->us += (double)t->barrier_us;
+}
+
 static void splits_place(CompiledPlan *p, PlanSegment s, double *us, double *total) {
     for (uint32_t i = s.first; i < s.first + s.count; i++) {
         PlanOp *o = &p->op[i];
-        double t = o->choice->us + (o->barrier ? p->target->barrier_us : 0);
-        if (*us > 0 && *us + t > SUBMIT_LIMIT_US) o->split = true, *us = 0;
-        *us += t;
-        *total += t;
+        op_predict(p, o);
+        if (*us > 0 && *us + o->us > SUBMIT_LIMIT_US) o->split = true, *us = 0;
+        *us += o->us;
+        *total += o->us;
     }
 }
 

@@ -158,6 +158,8 @@ void rules_estimate(DeviceClass c, Target *t) {
     take_float(&t->dispatch_us, k->dispatch_us, e->dispatch_us);
     take_float(&t->barrier_us, k->barrier_us, e->barrier_us);
     take_float(&t->submit_us, k->submit_us, e->submit_us);
+    const float bus_gbps = 12; /* 16 lanes of PCIe 3 */
+    t->host_gbps = c == CLASS_DISCRETE && t->read_gbps > bus_gbps ? bus_gbps : t->read_gbps;
     if (!t->n_coopmat) coopmat_shapes(t);
 }
 

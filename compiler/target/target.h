@@ -50,6 +50,7 @@ typedef struct Target {
     /* Measured by `qcc probe --measure`, or estimates by device class; the cost model's inputs. */
     bool measured;
     float read_gbps, dispatch_us, barrier_us, submit_us, flops_gf, idot_gops;
+    float host_gbps;  /* of host memory, over the bus of a discrete device: estimated */
     uint32_t n_units; /* compute units, estimated when the profile does not say */
 } Target;
 
