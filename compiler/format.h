@@ -5,12 +5,16 @@
  * 32 weights of one row; k is padded with zero weights to a multiple of 32. Packed form: a few
  * planes, each an array over units, in row order: plane p holds `plane_bytes[p]` bytes for every
  * `plane_span[p]` weights (a multiple of 32; 0: for every row). Planes of one part follow each
- * other, each starting at a multiple of 16 bytes. */
+ * other, each starting at a multiple of 16 bytes.
+ *
+ * A format may have outliers: a share of each row's weights stands beside its blocks as f16, and is
+ * zero in them. They are words, the column in the low half, by rising column; as many in every row.
+ * In the packed form they are the last plane. */
 #ifndef QCC_FORMAT_H
 #define QCC_FORMAT_H
 #include "util.h"
 
-enum { FORMAT_MAX_PLANES = 4, FORMAT_UNIT = 32 };
+enum { FORMAT_MAX_PLANES = 4, FORMAT_UNIT = 32, FORMAT_OUTLIER_COLUMNS = 1 << 16 };
 
 typedef struct Format {
     const char *name; /* "q4_k": the file's name; printed in upper case for GGUF formats */
@@ -22,6 +26,7 @@ typedef struct Format {
     uint32_t plane_span[FORMAT_MAX_PLANES];
     bool codes; /* weights are int8 codes x scale (+ minimum): integer dot products apply */
     uint32_t factor_plane; /* f32 for every row, times the scale of a whole matrix; 0: none */
+    uint32_t outliers;     /* their share of a row, in millionths */
     uint32_t shared_bytes; /* of the codebook that kernels hold in shared memory, or 0 */
     /* Exact decoding of one block to block_n floats. */
     void (*decode)(const uint8_t *block, float *out);
@@ -37,6 +42,8 @@ typedef struct Format {
 extern const Format *const formats[]; /* NULL-terminated, generated from kernels/formats */
 const Format *format_by_gguf_type(uint32_t type); /* NULL if unknown */
 const Format *format_by_name(const char *name);
+/* The same format with another share of outliers, in millionths; it must have some. */
+const Format *format_with_outliers(Arena *a, const Format *f, uint32_t share);
 /* "Q4_K", or "type 36 (removed from the format)" and the like. */
 const char *format_gguf_type_name(Arena *a, uint32_t type);
 
@@ -45,7 +52,11 @@ const char *format_gguf_type_name(Arena *a, uint32_t type);
 uint64_t format_layout(const Format *f, uint64_t n_rows, uint32_t k,
                        uint64_t offset[FORMAT_MAX_PLANES]);
 uint64_t format_plane_row_bytes(const Format *f, uint32_t plane, uint32_t k); /* of a packed row */
-uint64_t format_row_bytes(const Format *f, uint32_t k);                       /* of a GGUF row */
-/* Decodes one GGUF row of k weights. */
+uint32_t format_outliers(const Format *f, uint32_t k);                        /* of a row */
+/* Rows of k weights as blocks: GGUF's, or qcc's own with the outliers behind them. */
+uint64_t format_row_bytes(const Format *f, uint32_t k);
 void format_decode_row(const Format *f, const uint8_t *row, uint32_t k, float *out);
+void format_pack_row(const Format *f, const uint8_t *row, uint32_t k, uint8_t *const plane[]);
+/* Puts zeros for the outliers into x. */
+void format_quantize_row(const Format *f, float *x, uint32_t k, uint8_t *row);
 #endif

@@ -228,12 +228,8 @@ static void weights_make(Lower *l) {
 /* ---- steps ----------------------------------------------------------------------------------- */
 
 void matrix_constants(PlanOp *o, const Buffer *w, uint64_t rows) {
-    static const char *const plane[] = {"PLANE0", "PLANE1", "PLANE2", "PLANE3"};
-    o->op.format = w->format;
-    kernel_op_uint(&o->op, "K", w->k);
+    kernel_op_weights(&o->op, w->format, w->k, w->plane);
     kernel_op_uint(&o->op, "ROWS", rows);
-    for (uint32_t i = 0; i < FORMAT_MAX_PLANES; i++)
-        kernel_op_uint(&o->op, plane[i], i < w->format->n_planes ? w->plane[i] : 0);
 }
 
 uint32_t step_out(Lower *l, const Step *s) {

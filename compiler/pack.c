@@ -86,7 +86,7 @@ static bool part_pack(Job *j) {
             uint8_t *plane[FORMAT_MAX_PLANES] = {0};
             for (uint32_t q = 0; q < f->n_planes; q++)
                 plane[q] = j->piece[q].raw + (done + k) * format_plane_row_bytes(f, q, b->k);
-            f->pack(weights_row(t, r->row0 + from + k, scratch), b->k, plane);
+            format_pack_row(f, weights_row(t, r->row0 + from + k, scratch), b->k, plane);
             if (r->scale && !row_scale(r, r->row0 + from + k, plane[f->factor_plane]))
                 j->broken = r->scale;
         }
@@ -134,7 +134,7 @@ static void vector_fill(Job *j, uint8_t *raw) {
 
 static bool piece_alloc(Piece *p, uint64_t bytes) {
     p->frame.raw_bytes = bytes;
-    p->raw = calloc(1, bytes);
+    p->raw = calloc(1, bytes + 1);
     return p->raw != NULL;
 }
 
@@ -275,7 +275,7 @@ static void round_write(Output *o, const Round *r) {
     for (Job *j = r->jobs + r->first; j < r->jobs + r->last; j++) {
         if (j->broken) gguf_check_data(r->plan->program->graph->model->gguf, j->broken);
         for (uint32_t k = 0; k < j->n_pieces; k++) {
-            frame_put(o, j->piece[k].frame, j->piece[k].stored);
+            if (j->piece[k].frame.raw_bytes) frame_put(o, j->piece[k].frame, j->piece[k].stored);
             piece_free(&j->piece[k]);
         }
     }

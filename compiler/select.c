@@ -17,6 +17,17 @@ void kernel_op_float(KernelOp *op, const char *name, double v) {
     ASSERT(op->n_constants < KERNEL_MAX_CONSTANTS);
     op->constants[op->n_constants++] = (Constant){name, v, true};
 }
+void kernel_op_weights(KernelOp *op, const Format *f, uint32_t k,
+                       const uint64_t plane[FORMAT_MAX_PLANES]) {
+    static const char *const name[FORMAT_MAX_PLANES] = {"PLANE0", "PLANE1", "PLANE2", "PLANE3"};
+    op->format = f;
+    kernel_op_uint(op, "K", k);
+    for (uint32_t p = 0; p < FORMAT_MAX_PLANES; p++)
+        kernel_op_uint(op, name[p], p < f->n_planes ? plane[p] : 0);
+    if (format_outliers(f, k) == 0) return;
+    kernel_op_uint(op, "OUTLIERS", format_outliers(f, k));
+    kernel_op_uint(op, "OUTLIERS_AT", plane[f->n_planes - 1]);
+}
 void kernel_op_role(KernelOp *op, const char *role) {
     ASSERT(op->n_roles < KERNEL_MAX_ROLES);
     op->roles[op->n_roles++] = role;

@@ -41,6 +41,9 @@ typedef struct {
 } KernelOp;
 void kernel_op_uint(KernelOp *op, const char *name, uint64_t v);
 void kernel_op_float(KernelOp *op, const char *name, double v);
+/* What kernels know of a part: format, K, where its planes are, how many outliers a row has. */
+void kernel_op_weights(KernelOp *op, const Format *f, uint32_t k,
+                       const uint64_t plane[FORMAT_MAX_PLANES]);
 void kernel_op_role(KernelOp *op, const char *role);
 
 typedef struct {

@@ -1,6 +1,8 @@
 /* weights.c - see weights.h. */
 #include "weights.h"
 #include <fnmatch.h>
+#include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 static const Format *file_format(const GgufTensor *t) { return format_by_gguf_type(t->type); }
@@ -22,7 +24,7 @@ const uint8_t *weights_row(const GgufTensor *t, uint64_t row, void *scratch) {
     float *x = scratch;
     uint8_t *blocks = (uint8_t *)(x + k);
     format_decode_row(file_format(t), file, k, x);
-    t->store->quantize(x, k, blocks);
+    format_quantize_row(t->store, x, k, blocks);
     return blocks;
 }
 
@@ -41,15 +43,42 @@ static const char *own_formats(Arena *a) {
     return t.s;
 }
 
-static Rule rule_read(Arena *a, char *word) {
+/* "2.5%" as millionths. */
+static uint32_t share_read(const char *format, const char *text) {
+    char *end;
+    double percent = strtod(text, &end);
+    if (end == text || strcmp(end, "%") != 0 || !(percent >= 0 && percent <= 50))
+        fail(FAIL_USAGE, "--weights: the share of outliers of %s is '%s'; it must be 0%% to 50%%",
+             format, text);
+    return (uint32_t)lround(percent * 1e4);
+}
+
+/* NAME or NAME:SHARE% */
+static const Format *format_read(Arena *a, char *name) {
+    char *share = strchr(name, ':');
+    if (share) *share++ = 0;
+    const Format *f = format_by_name(name);
+    if (!f || !f->quantize)
+        fail(FAIL_USAGE, "--weights: cannot make the format '%s'; there are %s, and keep", name,
+             own_formats(a));
+    if (share && !f->outliers)
+        fail(FAIL_USAGE, "--weights: %s has no outliers: '%s' does not apply", name, share);
+    return share ? format_with_outliers(a, f, share_read(name, share)) : f;
+}
+
+/* Matrices stand in one part only if their formats are one object: rules share it. */
+static Rule rule_read(Arena *a, char *word, const Rule *before, size_t n) {
     Rule r = {0};
     char *equals = strchr(word, '='), *name = equals ? equals + 1 : word;
     if (equals) *equals = 0, r.pattern = word;
     if (strcmp(name, "keep") == 0) return r;
-    r.format = format_by_name(name);
-    if (!r.format || !r.format->quantize)
-        fail(FAIL_USAGE, "--weights: cannot make the format '%s'; there are %s, and keep", name,
-             own_formats(a));
+    r.format = format_read(a, name);
+    const Format *same = format_by_name(r.format->name);
+    if (same->outliers == r.format->outliers) r.format = same;
+    for (size_t i = 0; i < n; i++) {
+        const Format *f = before[i].format;
+        if (f && f->name == same->name && f->outliers == r.format->outliers) r.format = f;
+    }
     return r;
 }
 
@@ -60,7 +89,8 @@ static Rule *rules_read(Arena *a, const char *rules, size_t *n) {
     *n = 0;
     for (char *w = strtok_r(copy, ",", &save); w; w = strtok_r(NULL, ",", &save)) {
         rule = arena_grow(a, rule, *n, &cap, sizeof *rule);
-        rule[(*n)++] = rule_read(a, w);
+        rule[*n] = rule_read(a, w, rule, *n);
+        (*n)++;
     }
     if (*n == 0)
         fail(FAIL_USAGE,
@@ -92,7 +122,7 @@ static const Rule *rule_find(Rule *rule, size_t n, const GgufTensor *t) {
 }
 
 void weights_choose(Arena *a, Gguf *g, const char *rules) {
-    size_t n, n_quantized = 0, n_ragged = 0;
+    size_t n, n_quantized = 0, n_ragged = 0, n_long = 0;
     Rule *rule = rules_read(a, rules, &n);
     GgufTensor *tensors = arena_copy(a, g->tensors, g->n_tensors * sizeof *tensors);
     for (size_t i = 0; i < g->n_tensors; i++) {
@@ -102,6 +132,7 @@ void weights_choose(Arena *a, Gguf *g, const char *rules) {
         if (!r || !r->format) continue;
         if (!is_plain(t)) n_quantized++;
         else if (t->ne[0] % r->format->block_n != 0) n_ragged++;
+        else if (r->format->outliers && t->ne[0] > FORMAT_OUTLIER_COLUMNS) n_long++;
         else t->store = r->format;
     }
     for (size_t i = 0; i < n; i++)
@@ -116,5 +147,10 @@ void weights_choose(Arena *a, Gguf *g, const char *rules) {
              "--weights: %zu matrices stay as they are: their rows are no multiple of the format's "
              "block",
              n_ragged);
+    if (n_long)
+        note(
+            1,
+            "--weights: %zu matrices stay as they are: outliers are for rows of at most %d weights",
+            n_long, FORMAT_OUTLIER_COLUMNS);
     g->tensors = tensors;
 }

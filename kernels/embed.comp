@@ -19,6 +19,7 @@ end
 /* embed.comp - rows of the token embedding, times FACTOR. One invocation for four elements. */
 layout(local_size_x = LOCAL) in;
 #include "lib/codes.glsl"
+#include "lib/outliers.glsl"
 #include "lib/step.h"
 layout(set = 0, binding = BIND_step) readonly buffer Step { layout(offset = AT_step) uint step_words[]; };
 layout(set = 0, binding = BIND_tokens) readonly buffer Tokens { layout(offset = AT_tokens) uint tokens[]; };
@@ -33,7 +34,11 @@ void main() {
     bool valid = position + m < step_words[STEP_END];
     uint id = valid ? min(tokens[position + m], N_VOCAB - 1u) : 0u;
     if (id < ROW0 || id - ROW0 >= ROWS) return;
-    vec4 v = FACTOR * weight4(fmt_load((id - ROW0) * UNITS + quad / 8u), quad % 8u);
+    vec4 v = weight4(fmt_load((id - ROW0) * UNITS + quad / 8u), quad % 8u);
+#ifdef OUTLIERS
+    v = outliers_put(id - ROW0, quad, v);
+#endif
+    v *= FACTOR;
     for (uint e = 0u; e < 4u; e++)
         if (4u * quad + e < K) y[m * K + 4u * quad + e] = v[e];
 }

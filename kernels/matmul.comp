@@ -29,6 +29,7 @@ function groups(t, c, k) return (c.ROWS + k.BN - 1) // k.BN, (c.M + k.BM - 1) //
 #extension GL_EXT_control_flow_attributes : require
 layout(local_size_x = LOCAL) in;
 #include "lib/codes.glsl"
+#include "lib/outliers.glsl"
 layout(set = 0, binding = BIND_x) readonly buffer X1 { layout(offset = AT_x) float x_1[]; };
 layout(set = 0, binding = BIND_x) readonly buffer X4 { layout(offset = AT_x) vec4 x_4[]; };
 layout(set = 0, binding = BIND_y) writeonly buffer Y { layout(offset = AT_y) float y[]; };
@@ -52,6 +53,10 @@ vec4 x_quad(uint m, uint e) {
     return v;
 }
 
+#ifdef OUTLIERS
+uint walk[(BN + LOCAL - 1u) / LOCAL]; /* along the rows that an invocation stages */
+#endif
+
 void stage(uint id, uint m0, uint row0, uint unit) {
     for (uint i = id; i < BM * 8u; i += LOCAL) {
         uint m = i / 8u, e = 4u * (i % 8u);
@@ -64,6 +69,11 @@ void stage(uint id, uint m0, uint row0, uint unit) {
             vec4 v = weight4(u, k);
             for (uint j = 0u; j < 4u; j++) ws[(4u * k + j) * SW + r] = v[j];
         }
+#ifdef OUTLIERS
+        uint o;
+        while (outlier_next(min(row0 + r, ROWS - 1u), unit, walk[r / LOCAL], o))
+            ws[(o & 31u) * SW + r] = outlier_value(o);
+#endif
     }
 }
 
@@ -73,6 +83,9 @@ void main() {
     float acc[TM][TN];
     for (uint i = 0u; i < TM; i++)
         for (uint j = 0u; j < TN; j++) acc[i][j] = 0.0;
+#ifdef OUTLIERS
+    for (uint i = 0u; i < (BN + LOCAL - 1u) / LOCAL; i++) walk[i] = 0u;
+#endif
     for (uint unit = 0u; unit < UNITS; unit++) {
         barrier();
         stage(id, m0, row0, unit);

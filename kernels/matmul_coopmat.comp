@@ -55,6 +55,7 @@ function speed(t, c, k) return c.FAST == 1 and 8 or 5 end
 #extension GL_KHR_shader_subgroup_basic : require
 layout(local_size_x = LOCAL) in;
 #include "lib/codes.glsl"
+#include "lib/outliers.glsl"
 layout(set = 0, binding = BIND_x) readonly buffer X1 { layout(offset = AT_x) float x_1[]; };
 layout(set = 0, binding = BIND_x) readonly buffer X4 { layout(offset = AT_x) vec4 x_4[]; };
 layout(set = 0, binding = BIND_y) writeonly buffer Y { layout(offset = AT_y) float y[]; };
@@ -101,7 +102,20 @@ void request(uint id, uint m0, uint row0, uint step, out vec4 x[2u * X_EACH], ou
     }
 }
 
-void stage(uint id, uint step, vec4 x[2u * X_EACH], FmtUnit w[W_EACH]) {
+#ifdef OUTLIERS
+uint walk[W_EACH]; /* along the rows that an invocation stages */
+
+/* Puts a row's outliers into a unit that stands at a group of eight. */
+void stage_outliers(uint row, uint unit, uint at, inout uint walked) {
+    uint o;
+    while (outlier_next(row, unit, walked, o)) {
+        uint e = o & 31u, shift = 16u * (e & 1u), group = at + e / 8u, pair = e / 2u & 3u;
+        ws[group][pair] = (ws[group][pair] & 0xffff0000u >> shift) | o >> 16 << shift;
+    }
+}
+#endif
+
+void stage(uint id, uint row0, uint step, vec4 x[2u * X_EACH], FmtUnit w[W_EACH]) {
     [[unroll]] for (uint i = 0u; i < X_EACH; i++) {
         uint t = i * LOCAL + id, at = t / (4u * BU) * PITCH + t % (4u * BU);
         if (t >= BM * BU * 4u) continue;
@@ -118,6 +132,12 @@ void stage(uint id, uint step, vec4 x[2u * X_EACH], FmtUnit w[W_EACH]) {
             ws[t / BU * PITCH + 4u * (t % BU) + k] =
                 inside ? uvec4(halves(weight4(w[i], 2u * k)), halves(weight4(w[i], 2u * k + 1u))) : uvec4(0u);
     }
+#ifdef OUTLIERS
+    for (uint i = 0u; i < W_EACH; i++) {
+        uint t = i * LOCAL + id, row = min(row0 + t / BU, ROWS - 1u);
+        if (t < BN * BU) stage_outliers(row, step * BU + t % BU, t / BU * PITCH + 4u * (t % BU), walk[i]);
+    }
+#endif
 }
 
 void put(uint m, uint row, float v) {
@@ -140,10 +160,13 @@ void main() {
         acc[i] = coopmat<float, gl_ScopeSubgroup, 16, 16, gl_MatrixUseAccumulator>(0.0);
     vec4 x[2u * X_EACH];
     FmtUnit w[W_EACH];
+#ifdef OUTLIERS
+    [[unroll]] for (uint i = 0u; i < W_EACH; i++) walk[i] = 0u;
+#endif
     for (uint step = 0u; step < STEPS; step++) {
         request(id, m0, row0, step, x, w);
         barrier();
-        stage(id, step, x, w);
+        stage(id, row0, step, x, w);
         barrier();
         [[unroll]] for (uint k = 0u; k < 2u * BU; k++) {
             coopmat<float16_t, gl_ScopeSubgroup, 16, 16, gl_MatrixUseB> b[TN];

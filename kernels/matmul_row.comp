@@ -36,6 +36,7 @@ end
 #extension GL_KHR_shader_subgroup_shuffle : require
 layout(local_size_x = LOCAL) in;
 #include "lib/codes.glsl"
+#include "lib/outliers.glsl"
 layout(set = 0, binding = BIND_x) readonly buffer X1 { layout(offset = AT_x) float x_1[]; };
 layout(set = 0, binding = BIND_x) readonly buffer X4 { layout(offset = AT_x) vec4 x_4[]; };
 layout(set = 0, binding = BIND_y) writeonly buffer Y { layout(offset = AT_y) float y[]; };
@@ -84,6 +85,15 @@ void main() {
             }
         }
     }
+#ifdef OUTLIERS
+    [[dont_unroll]] for (uint i = 0u; i < OUTLIERS; i++)
+        [[unroll]] for (uint r = 0u; r < NR; r++) {
+            uint o = outlier(min(row0 + r * LOCAL, ROWS - 1u), i), e = outlier_column(o);
+            float w = outlier_value(o);
+            [[unroll]] for (uint m = 0u; m < TM; m++)
+                acc[r][m] += w * x_1[min(m0 + m, M - 1u) * X_STRIDE + e];
+        }
+#endif
     [[dont_unroll]] for (uint i = 0u; i < NR * TM; i++) {
         float v = 0.0; /* acc[i / TM][i % TM], without an array in memory */
         [[unroll]] for (uint n = 0u; n < NR * TM; n++) v = n == i ? acc[n / TM][n % TM] : v;

@@ -79,6 +79,7 @@ end
 layout(local_size_x = LOCAL) in;
 #include "lib/reduce.glsl"
 #include "lib/lanes.glsl"
+#include "lib/outliers.glsl"
 #include "lib/step.h"
 layout(set = 0, binding = BIND_x) readonly buffer X1 { layout(offset = AT_x) float x_1[]; };
 layout(set = 0, binding = BIND_x) readonly buffer X4 { layout(offset = AT_x) vec4 x_4[]; };
@@ -230,6 +231,11 @@ void main() {
                 if (s * LANES + lane < n) inner_dot(w, s * LANES + lane, acc);
                 w = next;
             }
+#ifdef OUTLIERS
+            for (uint i = lane; i < OUTLIERS; i += LANES)
+                [[unroll]] for (uint r = 0u; r < NR; r++)
+                    acc[r] += outlier_product(outlier(row_of(o + r % OUT, r / OUT), i), chunk * CHUNK, n, 0u);
+#endif
         }
         lanes_sum(acc);
 #ifdef BIND_nw

@@ -80,6 +80,7 @@ end
 layout(local_size_x = LOCAL) in;
 #include "lib/reduce.glsl"
 #include "lib/lanes.glsl"
+#include "lib/outliers.glsl"
 layout(set = 0, binding = BIND_x) readonly buffer X1 { layout(offset = AT_x) float x_1[]; };
 layout(set = 0, binding = BIND_x) readonly buffer X4 { layout(offset = AT_x) vec4 x_4[]; };
 layout(set = 0, binding = BIND_y) writeonly buffer Y { layout(offset = AT_y) float y[]; };
@@ -194,6 +195,14 @@ void main() {
             }
             w = next;
         }
+#ifdef OUTLIERS
+        for (uint i = lane; i < OUTLIERS; i += LANES)
+            [[unroll]] for (uint r = 0u; r < NR; r++) {
+                uint word = outlier(row_of(expert, o + r % OUT, r / OUT), i);
+                [[unroll]] for (uint j = 0u; j < TILE; j++)
+                    acc[j][r] += outlier_product(word, chunk * SPAN, n, j * SPAN);
+            }
+#endif
     }
 #ifdef BIND_nw
     squares = inversesqrt(group_sum(squares) / float(K) + EPS);

@@ -38,6 +38,7 @@ end
 #extension GL_KHR_shader_subgroup_shuffle : require
 layout(local_size_x = LOCAL) in;
 #include "lib/codes.glsl"
+#include "lib/outliers.glsl"
 #include "lib/step.h"
 layout(set = 0, binding = BIND_x) readonly buffer X1 { layout(offset = AT_x) float x_1[]; };
 layout(set = 0, binding = BIND_x) readonly buffer X4 { layout(offset = AT_x) vec4 x_4[]; };
@@ -138,6 +139,21 @@ float unit_dot(FmtUnit w, vec4 x[QUADS]) {
     return d;
 }
 
+#ifdef OUTLIERS
+float outliers_sum(uint row, uint start) {
+    float sum = 0.0;
+    [[dont_unroll]] for (uint i = 0u; i < OUTLIERS; i++) {
+        uint o = outlier(row, i), e = outlier_column(o);
+        float x = x_quad(start, e & ~3u)[e & 3u];
+#ifdef BIND_nw
+        x *= nw_1[e];
+#endif
+        sum += outlier_value(o) * x;
+    }
+    return sum;
+}
+#endif
+
 float silu(float v) { return v / (1.0 + exp(-v)); }
 
 void main() {
@@ -161,6 +177,10 @@ void main() {
             else acc.y += d;
         }
     }
+#ifdef OUTLIERS
+    acc.x += outliers_sum(safe, start);
+    if (PARTS == 2u) acc.y += outliers_sum(ROWS + safe, start);
+#endif
 #ifdef BIND_nw
     float sum = 0.0;
     for (uint i = 0u; i < 8u / QUADS; i++) sum += subgroupShuffle(squares, i);

@@ -1,13 +1,14 @@
-/* q1t.h - qcc's own: d * t with t = -1, 0, 1 in groups of 32, five to a byte.
+/* q1t.h - qcc's own: d * t with t = -1, 0, 1 in groups of 32, five to a byte; and outliers.
  * Plane 0, for each five units of a row: 32 bytes, of which byte j has the digits t + 1 of weight j
- * of each unit, as ternary_byte of lib/format.h writes them. Plane 1: d, f16.
+ * of each unit, as ternary_byte of lib/format.h writes them. Plane 1: d, f16. Plane 2: outliers.
  * A block is d and pairs of bits t + 1: weight i in bits 2 (i % 4) of byte i / 4. */
 #define FMT_GGUF_TYPE -1
 #define FMT_BLOCK_N 32
 #define FMT_BLOCK_BYTES 10
-#define FMT_N_PLANES 2
-#define FMT_PLANE_BYTES 32, 2
-#define FMT_PLANE_SPAN 160, 32
+#define FMT_N_PLANES 3
+#define FMT_PLANE_BYTES 32, 2, 4
+#define FMT_PLANE_SPAN 160, 32, 0
+#define FMT_OUTLIERS 20000
 #define FMT_CODES 1
 #ifdef __STDC_VERSION__
 #include "../lib/format.h"

@@ -18,6 +18,9 @@ void inner_put(uint slot, vec4 v[8]) {
     inner_sums[slot] = vec2(a.x + a.y + (a.z + a.w), b.x + b.y + (b.z + b.w));
 }
 
+/* Activation e of a slot. */
+float inner_at(uint slot, uint e) { return inner_x[e / 4u * CHUNK + slot][e & 3u]; }
+
 /* acc[r] += unit w[r] of row r times the activations in the slot. */
 void inner_dot(FmtUnit w[NR], uint slot, inout float acc[NR]) {
 #if FMT_CODES

@@ -42,6 +42,15 @@ void inner_put(uint slot, vec4 v[8]) {
     inner_unit[slot] = vec4(most / range, 0.0, a.x + a.y + (a.z + a.w), b.x + b.y + (b.z + b.w));
 }
 
+/* Activation e of a slot, as its digits have it. */
+float inner_at(uint slot, uint e) {
+    uint i = e / 16u, shift = 8u * (e & 3u);
+    int high = int(inner_x[i * CHUNK + slot][e / 4u & 3u]) << (24u - shift) >> 24;
+    if (DIGITS == 1u) return inner_unit[slot].x * float(high);
+    int low = int(inner_x[(2u * DIGITS - 2u + i) * CHUNK + slot][e / 4u & 3u]) << (24u - shift) >> 24;
+    return inner_unit[slot].x * float(256 * high + low);
+}
+
 /* acc[r] += unit w[r] of row r times the activations in the slot. */
 void inner_dot(FmtUnit w[NR], uint slot, inout float acc[NR]) {
     vec4 unit = inner_unit[slot];

@@ -28,7 +28,7 @@ Matrix *matrix_of(Arena *a, const Format *f, uint32_t rows, uint32_t k, const ui
         uint8_t *plane[FORMAT_MAX_PLANES];
         for (uint32_t p = 0; p < f->n_planes; p++)
             plane[p] = w->packed + w->plane[p] + r * format_plane_row_bytes(f, p, k);
-        f->pack(row, k, plane);
+        format_pack_row(f, row, k, plane);
         format_decode_row(f, row, k, w->value + (size_t)r * k);
     }
     return w;
@@ -36,10 +36,11 @@ Matrix *matrix_of(Arena *a, const Format *f, uint32_t rows, uint32_t k, const ui
 
 Matrix *matrix_random(Arena *a, const Format *f, uint32_t rows, uint32_t k, uint32_t *seed) {
     size_t n = (size_t)rows * (k / f->block_n);
-    uint8_t *blocks = arena_alloc(a, n * f->block_bytes);
+    uint8_t *blocks = arena_alloc(a, rows * format_row_bytes(f, k));
     if (f->quantize) { /* blocks of a row may have a scale in common */
         for (uint32_t r = 0; r < rows; r++)
-            f->quantize(random_normals(a, k, seed), k, blocks + r * format_row_bytes(f, k));
+            format_quantize_row(f, random_normals(a, k, seed), k,
+                                blocks + r * format_row_bytes(f, k));
         return matrix_of(a, f, rows, k, blocks);
     }
     float *v = ARENA_ARRAY(a, float, f->block_n);
@@ -62,12 +63,9 @@ void matrix_multiply(const Matrix *w, const float *x, size_t x_stride, uint32_t 
 }
 
 void matrix_describe(KernelOp *op, const Matrix *w, uint32_t n_parts) {
-    static const char *const name[FORMAT_MAX_PLANES] = {"PLANE0", "PLANE1", "PLANE2", "PLANE3"};
-    op->format = w->format;
     kernel_op_role(op, "w");
-    kernel_op_uint(op, "K", w->k);
+    kernel_op_weights(op, w->format, w->k, w->plane);
     kernel_op_uint(op, "ROWS", w->rows / n_parts);
-    for (int p = 0; p < FORMAT_MAX_PLANES; p++) kernel_op_uint(op, name[p], w->plane[p]);
     op->bytes = w->packed_bytes;
     op->flops = 2.0 * w->rows * w->k;
 }

@@ -14,7 +14,8 @@ static double round_trip(Arena *a, const Format *f, const float *x) {
     uint8_t *row = arena_alloc(a, format_row_bytes(f, K));
     float y[K];
     double most = 0, error = 0;
-    f->quantize(x, K, row);
+    memcpy(y, x, sizeof y);
+    format_quantize_row(f, y, K, row);
     format_decode_row(f, row, K, y);
     for (int i = 0; i < K; i++) {
         if (!isfinite(y[i])) return INFINITY;
@@ -28,38 +29,87 @@ static void fill(float *x, float value) {
     for (int i = 0; i < K; i++) x[i] = i % 3 == 0 ? -value : i % 3 == 1 ? value : value / 3;
 }
 
+/* `most`: error allowed, of the largest value. */
+static void check_quantizer(Arena *a, const Format *f, double most) {
+    static const float sizes[] = {1, 3e-5f, 6e4f, 1e-7f};
+    float x[K] = {0};
+    CHECK(round_trip(a, f, x) == 0, "%s: zeros", f->name);
+    bool f16 = f->plane_bytes[1] == 2; /* coarse below 6e-5, and does not reach far */
+    for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
+        fill(x, sizes[s]);
+        double error = round_trip(a, f, x), limit = f16 && sizes[s] < 1e-4f ? 1 : most;
+        CHECK(error <= limit, "%s: size %g: error %g, at most %g", f->name, (double)sizes[s], error,
+              limit);
+    }
+    for (int i = 0; i < K; i++) x[i] = -0.25f;
+    CHECK(round_trip(a, f, x) <= 1e-6, "%s: a constant row", f->name);
+    fill(x, FLT_MAX);
+    CHECK(round_trip(a, f, x) <= 1, "%s: the largest numbers", f->name);
+    fill(x, FLT_TRUE_MIN);
+    CHECK(isfinite(round_trip(a, f, x)), "%s: subnormal numbers", f->name);
+}
+
 static void check_quantizers(void) {
     static const struct {
         const char *name;
         double most;
-    } limit[] = {/* of the largest value */
-                 {"q8_row", 0.5 / 127 + 1e-6},
+    } limit[] = {{"q8_row", 0.5 / 127 + 1e-6},
                  {"q4_block", 0.5 / 7 + 1e-3},
                  {"q1", 1},
                  {"q1t", 1.0 / 3 + 1e-3}};
-    static const float sizes[] = {1, 3e-5f, 6e4f, 1e-7f};
     for (size_t i = 0; i < sizeof limit / sizeof *limit; i++) {
         Arena *a = arena_create();
         const Format *f = format_by_name(limit[i].name);
-        float x[K] = {0};
         CHECK(f && f->quantize, "%s", limit[i].name);
-        if (!f || !f->quantize) continue;
-        CHECK(f->quantize == format_by_name(f->name)->quantize && round_trip(a, f, x) == 0,
-              "%s: zeros", f->name);
-        bool f16 = f->plane_bytes[1] ==
-                   2; /* an f16 scale is coarse below 6e-5, and does not reach far */
-        for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
-            fill(x, sizes[s]);
-            double error = round_trip(a, f, x), most = f16 && sizes[s] < 1e-4f ? 1 : limit[i].most;
-            CHECK(error <= most, "%s: size %g: error %g, at most %g", f->name, (double)sizes[s],
-                  error, most);
-        }
-        fill(x, FLT_MAX);
-        CHECK(round_trip(a, f, x) <= 1, "%s: the largest numbers", f->name);
-        fill(x, FLT_TRUE_MIN);
-        CHECK(isfinite(round_trip(a, f, x)), "%s: subnormal numbers", f->name);
+        if (f && f->quantize) check_quantizer(a, f, limit[i].most);
+        for (uint32_t share = 0; f && f->outliers && share <= 500000; share += 100000)
+            check_quantizer(a, format_with_outliers(a, f, share), limit[i].most);
         arena_destroy(a);
     }
+}
+
+/* The largest weights of a row come back as they are, and the others as if those were zero. */
+static void check_outliers(void) {
+    static const struct {
+        uint32_t k, share, n;
+    } cases[] = {{32, 0, 0},        {32, 10000, 0},    {32, 50000, 2}, {96, 20000, 2},
+                 {128, 100000, 13}, {160, 500000, 80}, {224, 15625, 4}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        Arena *a = arena_create();
+        uint32_t k = cases[i].k, n_same = 0, seed = 7;
+        const Format *f = format_with_outliers(a, format_by_name("q1t"), cases[i].share);
+        const Format *none = format_with_outliers(a, format_by_name("q1t"), 0);
+        float x[224] = {0}, y[224], rest[224] = {0}, want[224];
+        CHECK(format_outliers(f, k) == cases[i].n, "%u of %u", format_outliers(f, k), k);
+        for (uint32_t j = 0; j < k; j++) { /* all sizes differ, and f16 has them */
+            seed = seed * 1664525 + 1013904223;
+            x[j] = (float)(j * 37 % k + 1) / 256 * (seed >> 31 ? 1 : -1);
+            rest[j] = j * 37 % k + cases[i].n >= k ? 0 : x[j];
+        }
+        uint8_t *row = arena_alloc(a, format_row_bytes(f, k)),
+                *row_rest = arena_alloc(a, format_row_bytes(none, k));
+        format_quantize_row(none, arena_copy(a, rest, sizeof rest), k, row_rest);
+        format_decode_row(none, row_rest, k, want);
+        format_quantize_row(f, arena_copy(a, x, sizeof x), k, row);
+        format_decode_row(f, row, k, y);
+        for (uint32_t j = 0; j < k; j++) n_same += y[j] == (rest[j] == 0 ? x[j] : want[j]);
+        CHECK(n_same == k, "%u outliers of %u: %u weights differ", cases[i].n, k, k - n_same);
+        arena_destroy(a);
+    }
+}
+
+/* Equal values: the first ones, in the order of columns. */
+static void check_outlier_ties(void) {
+    Arena *a = arena_create();
+    const Format *f = format_with_outliers(a, format_by_name("q1t"), 100000);
+    float x[64];
+    for (int i = 0; i < 64; i++) x[i] = i % 2 ? -2 : 2;
+    uint8_t *row = arena_alloc(a, format_row_bytes(f, 64)), *word = row + 20;
+    format_quantize_row(f, x, 64, row);
+    for (uint32_t i = 0; i < 6; i++, word += 4)
+        CHECK(word[0] == i && word[1] == 0 && word[2] == 0 && word[3] == (i % 2 ? 0xc0 : 0x40),
+              "outlier %u: %02x%02x %02x%02x", i, word[1], word[0], word[3], word[2]);
+    arena_destroy(a);
 }
 
 static Gguf *model(Arena *a, GgufWriter *w) {
@@ -108,11 +158,40 @@ static void check_rules(void) {
     }
 }
 
+/* One format for one share, so that matrices can stand in one part; none for very long rows. */
+static void check_shares(void) {
+    Arena *a = arena_create();
+    GgufWriter w = {0};
+    static const char *const names[] = {"a.weight", "b.weight", "c.weight", "d.weight",
+                                        "long.weight"};
+    gw_string(&w, "general.architecture", "llama");
+    for (size_t i = 0; i < 5; i++)
+        gw_tensor(&w, names[i], 1, 2, (uint64_t[]){i == 4 ? 65568 : 64, 2}, NULL,
+                  (i == 4 ? 65568 : 64) * 4);
+    Gguf *g = gguf_parse(a, "test.gguf", gw_finish(&w));
+    weights_choose(a, g, "q1t:2.5%,b*=q1t:1%,c*=q1t:2.5%,d*=q1t:2%");
+    const GgufTensor *t = g->tensors;
+    CHECK(t[0].store && t[0].store->outliers == 25000 && t[0].store == t[2].store, "2.5%%");
+    CHECK(t[1].store && t[1].store->outliers == 10000, "1%%");
+    CHECK(t[3].store == format_by_name("q1t"), "2%% is what q1t has without a share");
+    CHECK(!t[4].store, "a row of 65568 weights");
+    weights_choose(a, g, "q1t:0%");
+    CHECK(g->tensors[4].store && g->tensors[4].store->outliers == 0, "long rows without outliers");
+    arena_destroy(a);
+    gw_free(&w);
+}
+
 static void check_refused(void) {
     static const struct {
         const char *rules, *text;
     } cases[] = {{"q9", "cannot make the format 'q9'"},
                  {"q4_k", "cannot make the format 'q4_k'"},
+                 {"q1t:3", "the share of outliers of q1t is '3'; it must be 0% to 50%"},
+                 {"q1t:51%", "the share of outliers of q1t is '51%'"},
+                 {"q1t:-1%", "the share of outliers of q1t is '-1%'"},
+                 {"q1t:nan%", "the share of outliers of q1t is 'nan%'"},
+                 {"q1t:", "the share of outliers of q1t is ''"},
+                 {"q8_row:1%", "q8_row has no outliers: '1%' does not apply"},
                  {"blk.*=", "cannot make the format ''"},
                  {",", "takes FORMAT or PATTERN=FORMAT"},
                  {"nothing*=q1", "'nothing*' fits no matrix of test.gguf"}};
@@ -137,7 +216,10 @@ static void check_refused(void) {
 int main(void) {
     verbosity = 0;
     check_quantizers();
+    check_outliers();
+    check_outlier_ties();
     check_rules();
+    check_shares();
     check_refused();
     return check_done();
 }
