@@ -53,6 +53,14 @@ function knobs(t, c)
   if units >= 256 then add(wide, wide, 4, 1) end
   add(128, 4, 2, 1)
   add(64, 8, 2, 1)
+  -- Few groups that stay: activations are staged once for several passes.
+  if units >= 48 then
+    local each = wide // 32 * 4
+    for _, resident in ipairs({ 2, 4 }) do
+      local p = (rows + each * resident * t.n_units - 1) // (each * resident * t.n_units)
+      if p > 1 then add(wide, 32, 4, p) end
+    end
+  end
   return list
 end
 
@@ -73,8 +81,8 @@ end
 /* matvec.comp - y = W x for one row of activations, with what comes before and after it.
  *
  * LANES invocations share NR rows, PASSES times; each takes every LANES-th unit of 32 weights. Weights of the first step are
- * requested before the activations. Activations are staged in chunks of CHUNK units; RMS norm multiplies the sums at the
- * end by its factor, so that activations are read once. */
+ * requested before the activations, those of the next pass before the sums of this one. Activations are staged in chunks of CHUNK
+ * units; RMS norm multiplies the sums at the end by its factor, so that activations are read once. */
 #extension GL_EXT_control_flow_attributes : require
 layout(local_size_x = LOCAL) in;
 #include "lib/reduce.glsl"
@@ -152,23 +160,24 @@ vec4 nw_quad(uint e) {
 }
 #endif
 
-/* Stages a chunk; returns this invocation's part of the sum of squares. */
-float stage(uint id, uint start, uint chunk) {
-    float squares = 0.0;
-    uint n = min(CHUNK, UNITS - chunk * CHUNK);
-    for (uint slot = id; slot < n; slot += LOCAL) {
-        uint e = 32u * (chunk * CHUNK + slot);
-        vec4 v[8];
-        [[unroll]] for (uint j = 0u; j < 8u; j++) v[j] = x_quad(start, e + 4u * j);
+uint stage_start, stage_unit; /* of the row, and of the chunk */
+float squares = 0.0;          /* this invocation's part of the sum */
+
+vec4 staged_quad(uint slot, uint j) {
+    uint e = 32u * (stage_unit + slot) + 4u * j;
+    vec4 v = x_quad(stage_start, e);
 #ifdef BIND_nw
-        [[unroll]] for (uint j = 0u; j < 8u; j++) {
-            squares += dot(v[j], v[j]);
-            v[j] *= nw_quad(e + 4u * j);
-        }
+    squares += dot(v, v);
+    v *= nw_quad(e);
 #endif
-        inner_put(slot, v);
-    }
-    return squares;
+    return v;
+}
+#define STAGE
+#include "lib/stage.glsl"
+
+void stage(uint id, uint chunk) {
+    stage_unit = chunk * CHUNK;
+    stage_units(id, min(CHUNK, UNITS - stage_unit));
 }
 
 /* ---- rows ---- */
@@ -207,27 +216,27 @@ void main() {
     uint group = gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x;
     uint first = group * PASSES * TEAMS;
     if (first * OUT >= ROWS) return;
-    uint start = 0u;
-    float squares = 0.0;
+    uint o = (first + team) * OUT;
+    FmtUnit w[NR];
+    load(w, o, 0u, lane);
+    stage_start = x_start();
+    float factor = 1.0;
     for (uint pass = 0u; pass < PASSES; pass++) {
-        uint o = (first + pass * TEAMS + team) * OUT;
-        FmtUnit w[NR];
-        load(w, o, 0u, lane);
-        if (pass == 0u) start = x_start();
         float acc[NR];
         [[unroll]] for (uint r = 0u; r < NR; r++) acc[r] = 0.0;
         for (uint chunk = 0u; chunk < CHUNKS; chunk++) {
             if (pass == 0u || CHUNKS > 1u) {
                 if (chunk > 0u || pass > 0u) barrier();
-                float part = stage(id, start, chunk);
-                if (pass == 0u) squares += part;
+                stage(id, chunk);
                 barrier();
             }
             uint n = min(CHUNK, UNITS - chunk * CHUNK);
             for (uint s = 0u; s < STEPS; s++) {
                 FmtUnit next[NR];
-                bool last = s + 1u == STEPS;
-                if (!last || chunk + 1u < CHUNKS) load(next, o, last ? chunk + 1u : chunk, last ? lane : (s + 1u) * LANES + lane);
+                bool last = s + 1u == STEPS, end = last && chunk + 1u == CHUNKS;
+                uint ahead = last ? chunk + 1u : chunk;
+                if (!end) load(next, o, ahead, last ? lane : (s + 1u) * LANES + lane);
+                else if (pass + 1u < PASSES) load(next, o + TEAMS * OUT, 0u, lane);
                 if (s * LANES + lane < n) inner_dot(w, s * LANES + lane, acc);
                 w = next;
             }
@@ -239,9 +248,10 @@ void main() {
         }
         lanes_sum(acc);
 #ifdef BIND_nw
-        if (pass == 0u) squares = inversesqrt(group_sum(squares) / float(K) + EPS);
-        [[unroll]] for (uint r = 0u; r < NR; r++) acc[r] *= squares;
+        if (pass == 0u) factor = inversesqrt(group_sum(squares) / float(K) + EPS);
+        [[unroll]] for (uint r = 0u; r < NR; r++) acc[r] *= factor;
 #endif
         if (lane == 0u) finish(o, acc);
+        o += TEAMS * OUT;
     }
 }

@@ -115,29 +115,23 @@ vec4 x_quad(uint start, uint e) {
     return v;
 }
 
-/* Stages a chunk of the tile's rows, zeros for absent ones; returns this invocation's part of the
- * sum of squares. */
-float stage(uint id, uint tile, uint chunk) {
-    float squares = 0.0;
-    uint n = min(SPAN, UNITS - chunk * SPAN);
-    for (uint slot = id; slot < CHUNK; slot += LOCAL) {
-        uint unit = slot % SPAN, e = 32u * (chunk * SPAN + unit);
-        uint pair = tile_pair(tile, slot / SPAN);
-        if (unit >= n) continue;
-        uint start = (X_SLOTS == 1u ? pair : pair / N_USED) * X_STRIDE;
-        vec4 v[8];
-        [[unroll]] for (uint j = 0u; j < 8u; j++)
-            v[j] = pair == NONE ? vec4(0.0) : x_quad(start, e + 4u * j);
+uint stage_tile, stage_chunk;
+float squares = 0.0; /* this invocation's part of the sum */
+
+/* Zeros for absent rows, and behind the last unit. */
+vec4 staged_quad(uint slot, uint j) {
+    uint unit = stage_chunk * SPAN + slot % SPAN, e = 32u * unit + 4u * j;
+    uint pair = tile_pair(stage_tile, slot / SPAN);
+    if (pair == NONE || unit >= UNITS) return vec4(0.0);
+    vec4 v = x_quad((X_SLOTS == 1u ? pair : pair / N_USED) * X_STRIDE, e);
 #ifdef BIND_nw
-        [[unroll]] for (uint j = 0u; j < 8u; j++) {
-            squares += dot(v[j], v[j]);
-            for (uint i = 0u; i < 4u; i++) v[j][i] *= nw[min(e + 4u * j + i, K - 1u)];
-        }
+    squares += dot(v, v);
+    for (uint i = 0u; i < 4u; i++) v[i] *= nw[min(e + i, K - 1u)];
 #endif
-        inner_put(slot, v);
-    }
-    return squares;
+    return v;
 }
+#define STAGE
+#include "lib/stage.glsl"
 
 /* ---- rows ---- */
 
@@ -173,7 +167,7 @@ void main() {
     uint expert = tile_expert(tile) - E0; /* that of an unused tile is larger than any */
     if (expert >= EXPERTS) return;
     uint o = (gl_WorkGroupID.x * TEAMS + id / LANES) * OUT;
-    float squares = 0.0;
+    stage_tile = tile;
     FmtUnit w[NR];
     load(w, expert, o, 0u, lane);
     float acc[TILE][NR];
@@ -181,7 +175,8 @@ void main() {
         [[unroll]] for (uint r = 0u; r < NR; r++) acc[j][r] = 0.0;
     for (uint chunk = 0u; chunk < CHUNKS; chunk++) {
         if (chunk > 0u) barrier();
-        squares += stage(id, tile, chunk);
+        stage_chunk = chunk;
+        stage_units(id, CHUNK);
         barrier();
         uint n = min(SPAN, UNITS - chunk * SPAN);
         for (uint s = 0u; s < STEPS; s++) {

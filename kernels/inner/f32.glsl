@@ -8,6 +8,7 @@ function speed(t, c, k) return t.subgroup <= 8 and 0.25 or 1 end
  * by side so that neighbouring lanes read neighbouring words. */
 #extension GL_EXT_control_flow_attributes : require
 #include "lib/codes.glsl"
+#include "lib/stage.glsl"
 shared vec4 inner_x[8u * CHUNK];
 shared vec2 inner_sums[CHUNK]; /* of the unit's first and second 16 activations */
 
@@ -16,6 +17,13 @@ void inner_put(uint slot, vec4 v[8]) {
     for (uint j = 0u; j < 4u; j++) a += v[j], b += v[j + 4u];
     for (uint j = 0u; j < 8u; j++) inner_x[j * CHUNK + slot] = v[j];
     inner_sums[slot] = vec2(a.x + a.y + (a.z + a.w), b.x + b.y + (b.z + b.w));
+}
+
+void inner_put_quad(uint slot, uint j, vec4 v, bool real) {
+    float sum = half_sum(v.x + v.y + (v.z + v.w));
+    if (!real) return;
+    inner_x[j * CHUNK + slot] = v;
+    if (j % 4u == 0u) inner_sums[slot][j / 4u] = sum;
 }
 
 /* Activation e of a slot. */

@@ -16,6 +16,7 @@ function speed(t, c, k) return t.subgroup <= 8 and 0.15 or 1.5 end
 spirv_instruction(extensions = ["SPV_KHR_integer_dot_product"], capabilities = [6019, 6018], id = 4450)
 int inner_sdot(int a, int b, spirv_literal int packed_4x8);
 
+#include "lib/stage.glsl"
 shared uvec4 inner_x[2u * DIGITS * CHUNK]; /* [digit][half][slot] */
 shared vec4 inner_unit[CHUNK]; /* scale, -, sums of the first and second 16 activations */
 
@@ -23,12 +24,28 @@ uint inner_pack(ivec4 v) {
     return uint(v.x & 255) | uint(v.y & 255) << 8 | uint(v.z & 255) << 16 | uint(v.w) << 24;
 }
 
+const float INNER_RANGE = DIGITS == 1u ? 127.0 : 32512.0;
+
+void inner_put_quad(uint slot, uint j, vec4 v, bool real) {
+    vec4 size = abs(v);
+    float most = unit_max(max(max(size.x, size.y), max(size.z, size.w)));
+    float sum = half_sum(v.x + v.y + (v.z + v.w));
+    if (!real) return;
+    ivec4 q = ivec4(round(v * (most > 0.0 ? INNER_RANGE / most : 0.0)));
+    ivec4 h = DIGITS == 1u ? q : (q + 128) >> 8;
+    uint at = j / 4u * CHUNK + slot;
+    inner_x[at][j % 4u] = inner_pack(h);
+    if (DIGITS == 2u) inner_x[(2u * DIGITS - 2u) * CHUNK + at][j % 4u] = inner_pack(q - (h << 8));
+    if (j == 0u) inner_unit[slot].xz = vec2(most / INNER_RANGE, sum);
+    if (j == 4u) inner_unit[slot].w = sum;
+}
+
 void inner_put(uint slot, vec4 v[8]) {
     vec4 a = vec4(0.0), b = vec4(0.0), top = vec4(0.0);
     [[unroll]] for (uint j = 0u; j < 8u; j++) top = max(top, abs(v[j]));
     for (uint j = 0u; j < 4u; j++) a += v[j], b += v[j + 4u];
-    float most = max(max(top.x, top.y), max(top.z, top.w)), range = DIGITS == 1u ? 127.0 : 32512.0;
-    float inverse = most > 0.0 ? range / most : 0.0;
+    float most = max(max(top.x, top.y), max(top.z, top.w));
+    float inverse = most > 0.0 ? INNER_RANGE / most : 0.0;
     uvec4 high[2], low[2];
     [[unroll]] for (uint j = 0u; j < 8u; j++) {
         ivec4 q = ivec4(round(v[j] * inverse)), h = DIGITS == 1u ? q : (q + 128) >> 8;
@@ -39,7 +56,7 @@ void inner_put(uint slot, vec4 v[8]) {
         inner_x[i * CHUNK + slot] = high[i];
         if (DIGITS == 2u) inner_x[(2u * DIGITS - 2u + i) * CHUNK + slot] = low[i];
     }
-    inner_unit[slot] = vec4(most / range, 0.0, a.x + a.y + (a.z + a.w), b.x + b.y + (b.z + b.w));
+    inner_unit[slot] = vec4(most / INNER_RANGE, 0.0, a.x + a.y + (a.z + a.w), b.x + b.y + (b.z + b.w));
 }
 
 /* Activation e of a slot, as its digits have it. */
