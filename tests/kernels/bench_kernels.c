@@ -1,13 +1,16 @@
 /* bench_kernels.c - speed of the kernels that qcc chooses for the local device, by weight format.
  *
- *     bench_kernels [-k COLUMNS] [-r ROWS] [-n TOKENS] [-m MEGABYTES] [-c GB/S] [-a] [-x]
+ *     bench_kernels [-k COLUMNS] [-r ROWS] [-n TOKENS] [-m MEGABYTES] [-c GB/S] [-abgwx]
  * [FORMAT...]
  *
  * Independent products of a matrix (4096 rows, 14336 columns) with TOKENS rows of activations (1:
  * matvec, else matmul), each dispatch with weights of its own until MEGABYTES are read (2048; a
  * processor 64), so that they come from memory. One line per format: GB/s of packed weights and
  * their share of the read bandwidth (-c, or measured first) in exact and in fast mode; for several
- * tokens, Tflop/s. -a: every candidate; -x: exact mode only. */
+ * tokens, Tflop/s. -a: every candidate; -x: exact mode only.
+ *
+ * As in a model, of one token: -b: a barrier after each dispatch; -w: with RMS norm; -g: gate and
+ * up with SwiGLU, ROWS each. */
 #include "matrix.h"
 #include <jansson.h>
 #include <stdio.h>
@@ -19,7 +22,7 @@ typedef struct {
     Harness *h;
     uint32_t k, rows, tokens;
     size_t bytes;
-    bool all;
+    bool all, chained, norm, swiglu;
     double ceiling; /* GB/s */
 } Bench;
 
@@ -46,15 +49,16 @@ static Matrix *matrix_repeated(Arena *a, const Format *f, uint32_t rows, uint32_
 
 static void op_describe(KernelOp *op, const Bench *b, const Matrix *w, Accuracy accuracy) {
     *op = (KernelOp){.op = b->tokens > 1 ? "matmul" : "matvec", .accuracy = accuracy};
-    matrix_describe(op, w, 1);
+    matrix_describe(op, w, b->swiglu ? 2 : 1);
     op->flops *= b->tokens;
     kernel_op_role(op, "x"), kernel_op_role(op, "y");
-    kernel_op_uint(op, "SPLIT", w->rows), kernel_op_uint(op, "Y0", 0), kernel_op_uint(op, "Y1", 0);
+    kernel_op_uint(op, "SPLIT", b->rows), kernel_op_uint(op, "Y0", 0), kernel_op_uint(op, "Y1", 0);
     if (b->tokens > 1) {
         kernel_op_uint(op, "M", b->tokens), kernel_op_uint(op, "X_STRIDE", w->k),
             kernel_op_uint(op, "Y_STRIDE", w->rows);
     } else {
-        kernel_op_uint(op, "PROLOGUE", 0), kernel_op_uint(op, "EPILOGUE", 0);
+        kernel_op_uint(op, "PROLOGUE", b->norm), kernel_op_uint(op, "EPILOGUE", b->swiglu);
+        if (b->norm) kernel_op_role(op, "nw");
         kernel_op_uint(op, "X_LAST", 0), kernel_op_float(op, "EPS", 0);
     }
 }
@@ -69,7 +73,8 @@ static Timing product_time(Arena *a, const Bench *b, const Matrix *w, Accuracy a
           *y = ARENA_ARRAY(a, float, (size_t)b->tokens * w->rows);
     HarnessBuffer buffers[] = {{"x", x, NULL, 4ul * b->tokens * w->k},
                                {"y", NULL, y, 4ul * b->tokens * w->rows},
-                               matrix_buffer(w)};
+                               matrix_buffer(w),
+                               {"nw", x, NULL, 4ul * w->k}};
     HarnessCase *c;
     const char *why = "";
     uint32_t n = harness_cases(b->h, &op, &c, &why);
@@ -77,7 +82,8 @@ static Timing product_time(Arena *a, const Bench *b, const Matrix *w, Accuracy a
     for (uint32_t i = 0; i < n; i++) {
         double us = 0;
         if (strcmp(c[i].profile, "device")) continue;
-        const char *failed = harness_time(b->h, &c[i], buffers, 3, copies, copies, &us);
+        const char *failed = harness_time(b->h, &c[i], buffers, 4,
+                                          &(HarnessTiming){copies, copies, b->chained}, &us);
         if (failed) fail(FAIL_ENVIRONMENT, "%s: %s", c[i].label, failed);
         if (!chosen.label) chosen = (Timing){us, c[i].choice->label};
         if (!b->all) break;
@@ -91,8 +97,8 @@ static Timing product_time(Arena *a, const Bench *b, const Matrix *w, Accuracy a
 
 static void format_bench(const Bench *b, const Format *f, bool fast) {
     Arena *a = arena_create();
-    const Matrix *w = matrix_repeated(a, f, b->rows, b->k);
-    double weights = (double)b->k * b->rows, flops = 2 * weights * b->tokens;
+    const Matrix *w = matrix_repeated(a, f, b->swiglu ? 2 * b->rows : b->rows, b->k);
+    double weights = (double)b->k * w->rows, flops = 2 * weights * b->tokens;
     printf("%-8s %6.3f", f->name, 8.0 * (double)w->packed_bytes / weights);
     for (int accuracy = 0; accuracy < (fast ? 2 : 1); accuracy++) {
         Timing t = product_time(a, b, w, accuracy ? ACCURACY_FAST : ACCURACY_EXACT);
@@ -119,19 +125,24 @@ static double ceiling_measure(Arena *a) {
 int main(int argc, char **argv) {
     Bench b = {.k = 14336, .rows = 4096, .tokens = 1};
     bool fast = true;
-    for (int o; (o = getopt(argc, argv, "k:r:n:m:c:ax")) != -1;) {
+    for (int o; (o = getopt(argc, argv, "k:r:n:m:c:abgwx")) != -1;) {
         if (o == 'k') b.k = (uint32_t)atoi(optarg);
         else if (o == 'r') b.rows = (uint32_t)atoi(optarg);
         else if (o == 'n') b.tokens = (uint32_t)atoi(optarg);
         else if (o == 'm') b.bytes = (size_t)atoi(optarg) << 20;
         else if (o == 'c') b.ceiling = atof(optarg);
         else if (o == 'a') b.all = true;
+        else if (o == 'b') b.chained = true;
+        else if (o == 'g') b.swiglu = true;
+        else if (o == 'w') b.norm = true;
         else if (o == 'x') fast = false;
         else
             return fprintf(stderr, "usage: bench_kernels [-k COLUMNS] [-r ROWS] [-n TOKENS] [-m "
-                                   "MEGABYTES] [-c GB/S] [-a] [-x] [FORMAT...]\n"),
+                                   "MEGABYTES] [-c GB/S] [-abgwx] [FORMAT...]\n"),
                    2;
     }
+    if (b.tokens > 1 && (b.norm || b.swiglu))
+        return fprintf(stderr, "bench_kernels: -g and -w are of one token\n"), 2;
     Arena *a = arena_create();
     b.h = harness_open(a);
     if (!b.h) return fprintf(stderr, "bench_kernels: no Vulkan device\n"), 3;

@@ -58,12 +58,16 @@ uint32_t harness_sample(HarnessCase *c, uint32_t n);
 uint32_t harness_sample_few(HarnessCase *c, uint32_t n, uint32_t most);
 /* Runs one dispatch and waits for it. NULL, or what went wrong. */
 const char *harness_run(Harness *h, const HarnessCase *c, HarnessBuffer *b, uint32_t n_buffers);
-/* The same dispatch n times in one submission, for 0.3 s; *us is the least time of one dispatch by
- * the GPU's clock. Nothing is checked or read back. copies 1: with barriers between. More, up to
- * 64: dispatch i has buffers of its own, copy i modulo `copies`, and there are no barriers, so that
- * independent dispatches read memory instead of a cache. */
+typedef struct {
+    uint32_t n;      /* dispatches in one submission */
+    uint32_t copies; /* 1: with barriers between. More, up to 64: dispatch i has buffers of its own,
+                        copy i modulo `copies`, so that it reads memory instead of a cache */
+    bool chained;    /* barriers between copies too, as in a model; else none */
+} HarnessTiming;
+/* The same dispatch many times, for 0.3 s; *us is the least time of one dispatch by the GPU's
+ * clock. Nothing is checked or read back. */
 const char *harness_time(Harness *h, const HarnessCase *c, HarnessBuffer *b, uint32_t n_buffers,
-                         uint32_t n, uint32_t copies, double *us);
+                         const HarnessTiming *t, double *us);
 
 /* Numbers for tests: the same on every run. */
 uint32_t harness_random(uint32_t *state);

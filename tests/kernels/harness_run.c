@@ -157,9 +157,10 @@ static void descriptors_write(Harness *h, VkDescriptorSet set, const HarnessCase
     vkUpdateDescriptorSets(h->device, c->choice->n_bindings, w, 0, NULL);
 }
 
-/* Dispatches with several sets are independent of each other: no barriers between. */
+/* With several sets dispatches are independent of each other: no barriers between, unless asked. */
 static void dispatch_record(Harness *h, const HarnessCase *c, const Pipeline *p,
-                            const VkDescriptorSet *set, uint32_t n_sets, uint32_t n) {
+                            const VkDescriptorSet *set, uint32_t n_sets, const HarnessTiming *t) {
+    uint32_t n = t->n;
     VkCommandBufferBeginInfo begin = {.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO};
     VkMemoryBarrier barrier = {.sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER,
                                .srcAccessMask = VK_ACCESS_SHADER_WRITE_BIT,
@@ -171,7 +172,7 @@ static void dispatch_record(Harness *h, const HarnessCase *c, const Pipeline *p,
     for (uint32_t i = 0; i < n + (n > 1); i++) { /* of several the first one warms up */
         if (i == (n > 1))
             vkCmdWriteTimestamp(h->command, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, h->queries, 0);
-        if (i == (n > 1) || (i && n_sets == 1))
+        if (i == (n > 1) || (i && (n_sets == 1 || t->chained)))
             vkCmdPipelineBarrier(h->command, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT,
                                  VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, 0, 1, &barrier, 0, NULL, 0,
                                  NULL);
@@ -221,7 +222,7 @@ static void time_read(Harness *h, uint32_t n, double *us) {
 /* One submission; with `us` submissions go on until the clocks of the device are up, and the
  * fastest counts. */
 static const char *run_all(Harness *h, const HarnessCase *c, const Pipeline *p, Store *s,
-                           uint32_t n, double *us) {
+                           const HarnessTiming *t, double *us) {
     VkDescriptorSetAllocateInfo info = {.sType = VK_STRUCTURE_TYPE_DESCRIPTOR_SET_ALLOCATE_INFO,
                                         .descriptorPool = h->descriptors,
                                         .descriptorSetCount = 1,
@@ -233,12 +234,12 @@ static const char *run_all(Harness *h, const HarnessCase *c, const Pipeline *p, 
             return "no descriptor set";
         descriptors_write(h, set[i], c, s, i);
     }
-    dispatch_record(h, c, p, set, n_sets, n);
+    dispatch_record(h, c, p, set, n_sets, t);
     const char *error = dispatch_wait(h);
     if (us) *us = (double)INFINITY;
     for (double end = now_s() + 0.3, once; us && !error && now_s() < end;) {
         error = dispatch_wait(h);
-        time_read(h, n, &once);
+        time_read(h, t->n, &once);
         if (once < *us) *us = once;
     }
     vkResetDescriptorPool(h->device, h->descriptors, 0);
@@ -246,14 +247,14 @@ static const char *run_all(Harness *h, const HarnessCase *c, const Pipeline *p, 
 }
 
 static const char *run_bound(Harness *h, const HarnessCase *c, HarnessBuffer *b, uint32_t n_buffers,
-                             uint32_t n, uint32_t copies, double *us) {
+                             const HarnessTiming *t, double *us) {
     Pipeline *p = NULL;
     Store s[KERNEL_MAX_ROLES] = {0};
     const HarnessBuffer *bound[KERNEL_MAX_ROLES] = {0};
     h->messages.n = 0;
     const char *error = pipeline_get(h, c, &p);
-    if (!error) error = stores_create(h, c, b, n_buffers, copies, s, bound);
-    if (!error) error = run_all(h, c, p, s, n, us);
+    if (!error) error = stores_create(h, c, b, n_buffers, t->copies, s, bound);
+    if (!error) error = run_all(h, c, p, s, t, us);
     for (uint32_t i = 0; !error && !us && i < c->choice->n_bindings; i++)
         error = store_check(h, bound[i], &s[i]);
     for (uint32_t i = 0; i < c->choice->n_bindings; i++) store_free(h, &s[i]);
@@ -262,10 +263,10 @@ static const char *run_bound(Harness *h, const HarnessCase *c, HarnessBuffer *b,
 }
 
 const char *harness_time(Harness *h, const HarnessCase *c, HarnessBuffer *b, uint32_t n_buffers,
-                         uint32_t n, uint32_t copies, double *us) {
-    return run_bound(h, c, b, n_buffers, n, copies, us);
+                         const HarnessTiming *t, double *us) {
+    return run_bound(h, c, b, n_buffers, t, us);
 }
 
 const char *harness_run(Harness *h, const HarnessCase *c, HarnessBuffer *b, uint32_t n_buffers) {
-    return run_bound(h, c, b, n_buffers, 1, 1, NULL);
+    return run_bound(h, c, b, n_buffers, &(HarnessTiming){1, 1, false}, NULL);
 }
