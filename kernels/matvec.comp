@@ -19,6 +19,9 @@ local function subgroup(t)
   return t.caps.subgroup_arithmetic and known and parts and t.subgroup or nil
 end
 
+-- Factors of attention's parts.
+local function factor_bytes(c) return c.PROLOGUE == 2 and 4 * c.N_HEAD * c.NS or 0 end
+
 -- Activations are staged whole, or in the largest chunk that leaves room for the reductions.
 local function chunk(t, units, lanes, room)
   local most = (t.shared_bytes - room) // 136
@@ -38,7 +41,7 @@ function knobs(t, c)
     local s = subgroup(t)
     if s and s > LOCAL then s = nil end
     local room = s and 4 * (NR + 1) * LOCAL // s or 4 * (NR + 1) * LOCAL
-    local CHUNK = chunk(t, units, LANES, room)
+    local CHUNK = chunk(t, units, LANES, room + factor_bytes(c))
     if CHUNK < 1 or CHUNK < units and PASSES > 1 then return end
     list[#list + 1] = { LOCAL = LOCAL, LANES = LANES, NR = NR, PASSES = PASSES, CHUNK = CHUNK, SUBGROUP = s }
   end
@@ -67,7 +70,7 @@ end
 function shared_bytes(t, c, k)
   local parts = k.SUBGROUP and k.LOCAL // k.SUBGROUP or k.LOCAL
   local sums = k.SUBGROUP and k.LANES <= k.SUBGROUP and 1 or parts
-  return 4 * parts + 4 * k.NR * sums
+  return 4 * parts + 4 * k.NR * sums + factor_bytes(c)
 end
 
 function groups(t, c, k)
@@ -123,18 +126,30 @@ uint x_start() {
 }
 
 #ifdef NS
-/* Four elements from NS partial results of attention. */
+/* exp(m_s - max) / sum for each head and part. */
+shared float factor[PROLOGUE == 2u ? N_HEAD * NS : 1u];
+
+void factors_prepare(uint id) {
+    for (uint i = id; i < N_HEAD * NS; i += LOCAL) {
+        uint pair = N_HEAD * NS * HD + 2u * NS * (i / NS);
+        float top = -1e30, sum = 0.0;
+        for (uint s = 0u; s < NS; s++) top = max(top, x_1[pair + 2u * s]);
+        for (uint s = 0u; s < NS; s++) sum += exp(x_1[pair + 2u * s] - top) * x_1[pair + 2u * s + 1u];
+        uint own = pair + 2u * (i % NS);
+        factor[i] = x_1[own + 1u] > 0.0 ? exp(x_1[own] - top) / sum : 0.0;
+    }
+    barrier();
+}
+
+/* Four elements from partial results of attention; empty parts are not read. */
 vec4 merged4(uint e) {
-    uint h = e / HD, pair = N_HEAD * NS * HD + 2u * NS * h;
-    float top = -1e30, sum = 0.0;
-    for (uint s = 0u; s < NS; s++) top = max(top, x_1[pair + 2u * s]);
+    uint h = e / HD;
     vec4 v = vec4(0.0);
     for (uint s = 0u; s < NS; s++) {
-        float f = exp(x_1[pair + 2u * s] - top);
-        sum += f * x_1[pair + 2u * s + 1u];
-        v += f * x_4[((h * NS + s) * HD + e % HD) / 4u];
+        float f = factor[h * NS + s];
+        if (f > 0.0) v += f * x_4[((h * NS + s) * HD + e % HD) / 4u];
     }
-    return v / sum;
+    return v;
 }
 #endif
 
@@ -220,7 +235,10 @@ void main() {
     FmtUnit w[NR];
     load(w, o, 0u, lane);
     stage_start = x_start();
-    float factor = 1.0;
+#ifdef NS
+    if (PROLOGUE == 2u) factors_prepare(id);
+#endif
+    float norm = 1.0;
     for (uint pass = 0u; pass < PASSES; pass++) {
         float acc[NR];
         [[unroll]] for (uint r = 0u; r < NR; r++) acc[r] = 0.0;
@@ -248,8 +266,8 @@ void main() {
         }
         lanes_sum(acc);
 #ifdef BIND_nw
-        if (pass == 0u) factor = inversesqrt(group_sum(squares) / float(K) + EPS);
-        [[unroll]] for (uint r = 0u; r < NR; r++) acc[r] *= factor;
+        if (pass == 0u) norm = inversesqrt(group_sum(squares) / float(K) + EPS);
+        [[unroll]] for (uint r = 0u; r < NR; r++) acc[r] *= norm;
 #endif
         if (lane == 0u) finish(o, acc);
         o += TEAMS * OUT;

@@ -14,8 +14,9 @@ const float LOWEST = -1e30;
 shared vec4 query[HEADS * ROW / 4u];   // HEADS rotated query heads, scaled
 shared KvRaw fresh[2u * KV_UNITS];     // the new key and value as they stand in the cache
 
-// First position of part s of n: a function of n and NS only.
-uint part_begin(uint s, uint n) { return min(n, s * ((n + NS - 1u) / NS)); }
+// First position of part s of n: a function of n and NS only. A short context has fewer parts than NS, since a part below 64
+// positions takes no less time, and empty ones are not read.
+uint part_begin(uint s, uint n) { return min(n, s * max((n + NS - 1u) / NS, 64u)); }
 
 void query_prepare(uint t, uint kv_head, uint first, uint position) {
     for (uint w = t; w < HEADS * ROW / 2u; w += LOCAL) {
