@@ -1,5 +1,6 @@
 /* compile.c - see compile.h. One call per pass; this file tells the order and nothing else. */
 #include "compile.h"
+#include "balance.h"
 #include "../runtime/payload.h"
 #include "emit.h"
 #include "link.h"
@@ -36,6 +37,7 @@ CompiledPlan *compile_plan(Arena *a, const CompileOptions *o) {
     if (o->dump & DUMP_GRAPH) graph_print(graph, &out), dump(&out);
     Program *program = fuse(a, graph);
     program_verify(program);
+    balance_columns(a, program, thread_count(o));
     if (o->dump & DUMP_STEPS) program_print(program, &out), dump(&out);
     Target *target = target_read(a, o->target ? o->target : "auto", o->device);
     CompiledPlan *p = plan_make(a, program, target, &options);

@@ -32,16 +32,21 @@ uint32_t format_outliers(const Format *f, uint32_t k) {
 
 uint64_t format_plane_row_bytes(const Format *f, uint32_t plane, uint32_t k) {
     uint32_t span = f->plane_span[plane];
+    if (f->columns && plane + 1 == f->n_planes) return 0;
     if (f->outliers && plane + 1 == f->n_planes) return 4ull * format_outliers(f, k);
     return (span ? div_up(round_up(k, FORMAT_UNIT), span) : 1) * f->plane_bytes[plane];
 }
+
+uint64_t format_columns_bytes(uint32_t k) { return 4 * round_up(k, FORMAT_UNIT); }
 
 uint64_t format_layout(const Format *f, uint64_t n_rows, uint32_t k,
                        uint64_t offset[FORMAT_MAX_PLANES]) {
     uint64_t at = 0;
     for (uint32_t p = 0; p < FORMAT_MAX_PLANES; p++) {
         offset[p] = at; /* planes that the format does not have are empty, at the end */
-        if (p < f->n_planes) at = round_up(at + n_rows * format_plane_row_bytes(f, p, k), 16);
+        if (p >= f->n_planes) continue;
+        at = round_up(at + n_rows * format_plane_row_bytes(f, p, k), 16);
+        if (f->columns && p + 1 == f->n_planes) at += format_columns_bytes(k);
     }
     return at;
 }

@@ -9,7 +9,8 @@
  *
  * A format may have outliers: a share of each row's weights stands beside its blocks as f16, and is
  * zero in them. They are words, the column in the low half, by rising column; as many in every row.
- * In the packed form they are the last plane. */
+ * In the packed form they are the last plane. A format may have scales of columns, by which its
+ * decoded weights are multiplied; they are not in the blocks. No format has both. */
 #ifndef QCC_FORMAT_H
 #define QCC_FORMAT_H
 #include "util.h"
@@ -26,6 +27,7 @@ typedef struct Format {
     uint32_t plane_span[FORMAT_MAX_PLANES];
     bool codes; /* weights are int8 codes x scale (+ minimum): integer dot products apply */
     uint32_t factor_plane; /* f32 for every row, times the scale of a whole matrix; 0: none */
+    bool columns; /* columns have scales too, f32, in the last plane, once for all rows of a part */
     uint32_t outliers;     /* their share of a row, in millionths */
     uint32_t shared_bytes; /* of the codebook that kernels hold in shared memory, or 0 */
     /* Exact decoding of one block to block_n floats. */
@@ -52,11 +54,12 @@ const char *format_gguf_type_name(Arena *a, uint32_t type);
 uint64_t format_layout(const Format *f, uint64_t n_rows, uint32_t k,
                        uint64_t offset[FORMAT_MAX_PLANES]);
 uint64_t format_plane_row_bytes(const Format *f, uint32_t plane, uint32_t k); /* of a packed row */
-uint32_t format_outliers(const Format *f, uint32_t k);                        /* of a row */
+uint64_t format_columns_bytes(uint32_t k);             /* of the plane of scales of columns */
+uint32_t format_outliers(const Format *f, uint32_t k); /* of a row */
 /* Rows of k weights as blocks: GGUF's, or qcc's own with the outliers behind them. */
 uint64_t format_row_bytes(const Format *f, uint32_t k);
 void format_decode_row(const Format *f, const uint8_t *row, uint32_t k, float *out);
 void format_pack_row(const Format *f, const uint8_t *row, uint32_t k, uint8_t *const plane[]);
-/* Puts zeros for the outliers into x. */
+/* Puts zeros for the outliers into x. Weights are divided by the scales of columns before. */
 void format_quantize_row(const Format *f, float *x, uint32_t k, uint8_t *row);
 #endif

@@ -46,6 +46,7 @@ typedef struct {
     const uint8_t *data; /* inside the mapping */
     uint64_t bytes;
     const struct Format *store; /* the format it is requantized to, NULL as a rule: see weights.h */
+    float *columns; /* [ne[0]] scales of its columns, where that format has them: see balance.h */
 } GgufTensor;
 
 typedef struct Gguf {

@@ -14,7 +14,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <xxhash.h>
@@ -45,13 +44,6 @@ typedef struct {
 
 /* ---- contents -------------------------------------------------------------------------------- */
 
-/* Gives the pages of a tensor's rows back to the system: the mapping stays valid. */
-static void pages_release(const void *p, uint64_t n) {
-    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE),
-              from = ((uintptr_t)p + page - 1) / page * page, to = ((uintptr_t)p + n) / page * page;
-    if (from < to) madvise((void *)from, to - from, MADV_DONTNEED);
-}
-
 /* The factor of a row; a row of tensor->ne[1] rows each of experts may have one of its own. */
 static float range_scale(const RowRange *r, uint64_t row) {
     float s;
@@ -66,6 +58,14 @@ static bool row_scale(const RowRange *r, uint64_t row, uint8_t *factor) {
     f *= s;
     memcpy(factor, &f, sizeof f);
     return isfinite(s);
+}
+
+/* All rows of a part have the same scales of columns: balance.h. */
+static void columns_put(const Buffer *b, uint8_t *raw) {
+    const float *columns = b->range[0].tensor->columns;
+    memcpy(raw, columns, 4ull * b->k);
+    for (uint32_t i = 1; i < b->n_ranges; i++)
+        ASSERT(memcmp(b->range[i].tensor->columns, columns, 4ull * b->k) == 0);
 }
 
 /* Packs rows row0 .. row0 + n_rows of a part, whose rows are ranges of tensors in order. */
@@ -97,6 +97,7 @@ static bool part_pack(Job *j) {
         done += n;
     }
     ASSERT(done == j->n_rows);
+    if (f->columns && j->row0 == 0) columns_put(b, j->piece[f->n_planes - 1].raw);
     return true;
 }
 
@@ -164,13 +165,21 @@ static void piece_free(Piece *p) {
     p->raw = p->stored = NULL;
 }
 
+/* Bytes of plane i that the job writes: scales of columns come with a part's first rows. */
+static uint64_t piece_bytes(const Job *j, uint32_t i) {
+    const Buffer *b = j->buffer;
+    if (b->format->columns && i + 1 == b->format->n_planes)
+        return j->row0 ? 0 : format_columns_bytes(b->k);
+    return format_plane_row_bytes(b->format, i, b->k) * j->n_rows;
+}
+
 static bool job_run(Job *j) {
     const Buffer *b = j->buffer;
     const Format *f = b->format;
     j->n_pieces = f ? f->n_planes : 1;
     for (uint32_t i = 0; i < j->n_pieces; i++) {
         uint64_t row = f ? format_plane_row_bytes(f, i, b->k) : 0;
-        if (!piece_alloc(&j->piece[i], f ? row * j->n_rows : b->bytes)) return false;
+        if (!piece_alloc(&j->piece[i], f ? piece_bytes(j, i) : b->bytes)) return false;
         j->piece[i].frame.kind = FRAME_WEIGHTS;
         j->piece[i].frame.id = b->zone;
         j->piece[i].frame.target_offset = b->offset + (f ? b->plane[i] + row * j->row0 : 0);

@@ -21,7 +21,7 @@ typedef struct {
 /* What one thread needs beside its arguments. */
 typedef struct {
     float *row;    /* a decoded weight row */
-    void *blocks;  /* for weights_row */
+    void *blocks;  /* for weights_values */
     double *score; /* [n_ctx] */
 } Scratch;
 
@@ -109,9 +109,8 @@ typedef struct {
 
 static void multiply_part(const void *arg, const Scratch *s, uint32_t first, uint32_t last) {
     const Product *p = arg;
-    const Format *f = weights_format(p->weight);
     for (uint32_t o = first; o < last; o++) {
-        format_decode_row(f, weights_row(p->weight, p->row0 + o, s->blocks), p->k, s->row);
+        weights_values(p->weight, p->row0 + o, s->blocks, s->row);
         double bias = p->bias ? (double)f32_at(p->bias, o) : 0;
         for (uint32_t t = 0; t < p->n_token; t++) {
             double y = p->scale * dot(s->row, p->x + (size_t)t * p->k, p->k) + bias;
@@ -141,9 +140,8 @@ static void run_linear(const Reference *r, const GraphNode *n, const float *x, u
 
 static void run_embed(const Reference *r, const GraphNode *n, const uint32_t *token,
                       uint32_t n_token, float *y) {
-    const Format *f = weights_format(n->weight);
     for (uint32_t t = 0; t < n_token; t++, y += n->width) {
-        format_decode_row(f, weights_row(n->weight, token[t], r->scratch[0].blocks), n->width, y);
+        weights_values(n->weight, token[t], r->scratch[0].blocks, y);
         for (uint32_t i = 0; i < n->width; i++) y[i] = (float)((double)y[i] * (double)n->factor);
     }
 }

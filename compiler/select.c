@@ -24,6 +24,7 @@ void kernel_op_weights(KernelOp *op, const Format *f, uint32_t k,
     kernel_op_uint(op, "K", k);
     for (uint32_t p = 0; p < FORMAT_MAX_PLANES; p++)
         kernel_op_uint(op, name[p], p < f->n_planes ? plane[p] : 0);
+    if (f->columns) kernel_op_uint(op, "COLUMNS_AT", plane[f->n_planes - 1]);
     if (format_outliers(f, k) == 0) return;
     kernel_op_uint(op, "OUTLIERS", format_outliers(f, k));
     kernel_op_uint(op, "OUTLIERS_AT", plane[f->n_planes - 1]);

@@ -1,6 +1,6 @@
 /* util.c - see util.h. */
-#ifndef _POSIX_C_SOURCE
-#define _POSIX_C_SOURCE 200809L
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE /* madvise */
 #endif
 #include "util.h"
 #include <errno.h>
@@ -464,4 +464,10 @@ void note(int level, const char *fmt, ...) {
     fputc('\n', stderr);
     funlockfile(stderr);
     va_end(ap);
+}
+
+void pages_release(const void *p, uint64_t n) {
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE),
+              from = ((uintptr_t)p + page - 1) / page * page, to = ((uintptr_t)p + n) / page * page;
+    if (from < to) madvise((void *)from, to - from, MADV_DONTNEED);
 }

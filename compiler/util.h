@@ -98,4 +98,7 @@ void note(int level, const char *fmt, ...) QCC_PRINTF(2, 3);
 
 static inline uint64_t round_up(uint64_t x, uint64_t to) { return (x + to - 1) / to * to; }
 static inline uint64_t div_up(uint64_t x, uint64_t by) { return (x + by - 1) / by; }
+
+/* Gives the whole pages of a read-only mapping back to the system: it stays valid. */
+void pages_release(const void *p, uint64_t n);
 #endif

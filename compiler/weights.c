@@ -24,8 +24,16 @@ const uint8_t *weights_row(const GgufTensor *t, uint64_t row, void *scratch) {
     float *x = scratch;
     uint8_t *blocks = (uint8_t *)(x + k);
     format_decode_row(file_format(t), file, k, x);
+    for (uint32_t i = 0; t->store->columns && i < k; i++) x[i] /= t->columns[i];
     format_quantize_row(t->store, x, k, blocks);
     return blocks;
+}
+
+void weights_values(const GgufTensor *t, uint64_t row, void *scratch, float *out) {
+    uint32_t k = (uint32_t)t->ne[0];
+    const Format *f = weights_format(t);
+    format_decode_row(f, weights_row(t, row, scratch), k, out);
+    for (uint32_t i = 0; f->columns && i < k; i++) out[i] *= t->columns[i];
 }
 
 /* ---- rules ----------------------------------------------------------------------------------- */
@@ -121,6 +129,13 @@ static const Rule *rule_find(Rule *rule, size_t n, const GgufTensor *t) {
     return found;
 }
 
+static void store_as(Arena *a, GgufTensor *t, const Format *f) {
+    t->store = f;
+    if (!f->columns) return;
+    t->columns = ARENA_ARRAY(a, float, t->ne[0]);
+    for (uint64_t i = 0; i < t->ne[0]; i++) t->columns[i] = 1;
+}
+
 void weights_choose(Arena *a, Gguf *g, const char *rules) {
     size_t n, n_quantized = 0, n_ragged = 0, n_long = 0;
     Rule *rule = rules_read(a, rules, &n);
@@ -133,7 +148,7 @@ void weights_choose(Arena *a, Gguf *g, const char *rules) {
         if (!is_plain(t)) n_quantized++;
         else if (t->ne[0] % r->format->block_n != 0) n_ragged++;
         else if (r->format->outliers && t->ne[0] > FORMAT_OUTLIER_COLUMNS) n_long++;
-        else t->store = r->format;
+        else store_as(a, t, r->format);
     }
     for (size_t i = 0; i < n; i++)
         if (rule[i].n_fit == 0)

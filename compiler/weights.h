@@ -25,4 +25,6 @@ uint64_t weights_row_bytes(const GgufTensor *t);
 size_t weights_scratch_bytes(const GgufTensor *t);
 /* Blocks of one row, in the file or in scratch (aligned for float). */
 const uint8_t *weights_row(const GgufTensor *t, uint64_t row, void *scratch);
+/* The weights themselves. */
+void weights_values(const GgufTensor *t, uint64_t row, void *scratch, float *out);
 #endif

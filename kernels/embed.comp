@@ -19,6 +19,7 @@ end
 /* embed.comp - rows of the token embedding, times FACTOR. One invocation for four elements. */
 layout(local_size_x = LOCAL) in;
 #include "lib/codes.glsl"
+#include "lib/columns.glsl"
 #include "lib/outliers.glsl"
 #include "lib/step.h"
 layout(set = 0, binding = BIND_step) readonly buffer Step { layout(offset = AT_step) uint step_words[]; };
@@ -37,6 +38,9 @@ void main() {
     vec4 v = weight4(fmt_load((id - ROW0) * UNITS + quad / 8u), quad % 8u);
 #ifdef OUTLIERS
     v = outliers_put(id - ROW0, quad, v);
+#endif
+#ifdef COLUMNS_AT
+    v *= columns4(4u * quad);
 #endif
     v *= FACTOR;
     for (uint e = 0u; e < 4u; e++)

@@ -29,6 +29,7 @@ function groups(t, c, k) return (c.ROWS + k.BN - 1) // k.BN, (c.M + k.BM - 1) //
 #extension GL_EXT_control_flow_attributes : require
 layout(local_size_x = LOCAL) in;
 #include "lib/codes.glsl"
+#include "lib/columns.glsl"
 #include "lib/outliers.glsl"
 layout(set = 0, binding = BIND_x) readonly buffer X1 { layout(offset = AT_x) float x_1[]; };
 layout(set = 0, binding = BIND_x) readonly buffer X4 { layout(offset = AT_x) vec4 x_4[]; };
@@ -61,6 +62,9 @@ void stage(uint id, uint m0, uint row0, uint unit) {
     for (uint i = id; i < BM * 8u; i += LOCAL) {
         uint m = i / 8u, e = 4u * (i % 8u);
         vec4 v = x_quad(min(m0 + m, M - 1u), 32u * unit + e);
+#ifdef COLUMNS_AT
+        v *= columns4(32u * unit + e);
+#endif
         for (uint j = 0u; j < 4u; j++) xs[(e + j) * SX + m] = v[j];
     }
     for (uint r = id; r < BN; r += LOCAL) {

@@ -55,6 +55,7 @@ function speed(t, c, k) return c.FAST == 1 and 8 or 5 end
 #extension GL_KHR_shader_subgroup_basic : require
 layout(local_size_x = LOCAL) in;
 #include "lib/codes.glsl"
+#include "lib/columns.glsl"
 #include "lib/outliers.glsl"
 layout(set = 0, binding = BIND_x) readonly buffer X1 { layout(offset = AT_x) float x_1[]; };
 layout(set = 0, binding = BIND_x) readonly buffer X4 { layout(offset = AT_x) vec4 x_4[]; };
@@ -99,6 +100,11 @@ void request(uint id, uint m0, uint row0, uint step, out vec4 x[2u * X_EACH], ou
         uint m = min(m0 + t / (4u * BU), M - 1u), e = 32u * BU * step + 8u * (t % (4u * BU));
         x[2u * i] = x_quad(m, e);
         x[2u * i + 1u] = x_quad(m, e + 4u);
+#ifdef COLUMNS_AT
+        uint column = min(e, 32u * UNITS - 8u); /* behind the end x is zero */
+        x[2u * i] *= columns4(column);
+        x[2u * i + 1u] *= columns4(column + 4u);
+#endif
     }
 }
 

@@ -36,6 +36,7 @@ end
 #extension GL_KHR_shader_subgroup_shuffle : require
 layout(local_size_x = LOCAL) in;
 #include "lib/codes.glsl"
+#include "lib/columns.glsl"
 #include "lib/outliers.glsl"
 layout(set = 0, binding = BIND_x) readonly buffer X1 { layout(offset = AT_x) float x_1[]; };
 layout(set = 0, binding = BIND_x) readonly buffer X4 { layout(offset = AT_x) vec4 x_4[]; };
@@ -78,6 +79,9 @@ void main() {
         [[unroll]] for (uint r = 0u; r < NR; r++) w[r] = fmt_load(min(row0 + r * LOCAL, ROWS - 1u) * UNITS + unit);
         [[dont_unroll]] for (uint j = 0u; j < 8u; j++) {
             vec4 x = x_quad(own, 32u * unit + 4u * j), b[NR];
+#ifdef COLUMNS_AT
+            x *= columns4(32u * unit + 4u * j);
+#endif
             [[unroll]] for (uint r = 0u; r < NR; r++) b[r] = weight4(w[r], j);
             [[unroll]] for (uint m = 0u; m < TM; m++) {
                 vec4 a = subgroupShuffle(x, m);

@@ -90,6 +90,7 @@ end
 layout(local_size_x = LOCAL) in;
 #include "lib/reduce.glsl"
 #include "lib/lanes.glsl"
+#include "lib/columns.glsl"
 #include "lib/outliers.glsl"
 #include "lib/step.h"
 layout(set = 0, binding = BIND_x) readonly buffer X1 { layout(offset = AT_x) float x_1[]; };
@@ -184,6 +185,9 @@ vec4 staged_quad(uint slot, uint j) {
 #ifdef BIND_nw
     squares += dot(v, v);
     v *= nw_quad(e);
+#endif
+#ifdef COLUMNS_AT
+    v *= columns4(e);
 #endif
     return v;
 }

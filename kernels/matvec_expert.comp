@@ -80,6 +80,7 @@ end
 layout(local_size_x = LOCAL) in;
 #include "lib/reduce.glsl"
 #include "lib/lanes.glsl"
+#include "lib/columns.glsl"
 #include "lib/outliers.glsl"
 layout(set = 0, binding = BIND_x) readonly buffer X1 { layout(offset = AT_x) float x_1[]; };
 layout(set = 0, binding = BIND_x) readonly buffer X4 { layout(offset = AT_x) vec4 x_4[]; };
@@ -127,6 +128,9 @@ vec4 staged_quad(uint slot, uint j) {
 #ifdef BIND_nw
     squares += dot(v, v);
     for (uint i = 0u; i < 4u; i++) v[i] *= nw[min(e + i, K - 1u)];
+#endif
+#ifdef COLUMNS_AT
+    v *= columns4(e);
 #endif
     return v;
 }
@@ -191,12 +195,16 @@ void main() {
             w = next;
         }
 #ifdef OUTLIERS
-        for (uint i = lane; i < OUTLIERS; i += LANES)
-            [[unroll]] for (uint r = 0u; r < NR; r++) {
-                uint word = outlier(row_of(expert, o + r % OUT, r / OUT), i);
-                [[unroll]] for (uint j = 0u; j < TILE; j++)
-                    acc[j][r] += outlier_product(word, chunk * SPAN, n, j * SPAN);
-            }
+        [[dont_unroll]] for (uint j = 0u; j < TILE; j++) { /* little code: tiles are large */
+            float sum[NR];
+            [[unroll]] for (uint r = 0u; r < NR; r++) sum[r] = 0.0;
+            [[dont_unroll]] for (uint i = lane; i < OUTLIERS; i += LANES)
+                [[unroll]] for (uint r = 0u; r < NR; r++)
+                    sum[r] += outlier_product(outlier(row_of(expert, o + r % OUT, r / OUT), i),
+                                              chunk * SPAN, n, j * SPAN);
+            [[unroll]] for (uint t = 0u; t < TILE; t++)
+                [[unroll]] for (uint r = 0u; r < NR; r++) acc[t][r] += t == j ? sum[r] : 0.0;
+        }
 #endif
     }
 #ifdef BIND_nw

@@ -38,6 +38,7 @@ end
 #extension GL_KHR_shader_subgroup_shuffle : require
 layout(local_size_x = LOCAL) in;
 #include "lib/codes.glsl"
+#include "lib/columns.glsl"
 #include "lib/outliers.glsl"
 #include "lib/step.h"
 layout(set = 0, binding = BIND_x) readonly buffer X1 { layout(offset = AT_x) float x_1[]; };
@@ -169,6 +170,9 @@ void main() {
 #ifdef BIND_nw
             squares += dot(x[i], x[i]);
             x[i] *= nw_quad(32u * unit + 4u * (slot + i));
+#endif
+#ifdef COLUMNS_AT
+            x[i] *= columns4(32u * unit + 4u * (slot + i));
 #endif
         }
         [[dont_unroll]] for (uint part = 0u; part < PARTS; part++) {

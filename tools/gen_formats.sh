@@ -19,6 +19,7 @@ trap 'rm -f "$out.tmp"' EXIT
         grep -q '^#define FMT_FACTOR_PLANE' "$f" && echo "    .factor_plane = FMT_FACTOR_PLANE,"
         grep -q '^#define FMT_SHARED_BYTES' "$f" && echo "    .shared_bytes = FMT_SHARED_BYTES,"
         grep -q '^#define FMT_OUTLIERS' "$f" && echo "    .outliers = FMT_OUTLIERS,"
+        grep -q '^#define FMT_COLUMNS' "$f" && echo "    .columns = true,"
         echo "    .codes = FMT_CODES, .decode = ${name}_decode, .pack = ${name}_pack, .quantize = $quantize};"
         sed -n 's/^#define \(FMT_[A-Z0-9_]*\).*/#undef \1/p' "$f" | sort -u
     done

@@ -3,6 +3,7 @@
  * Blocks are little-endian and unaligned; the host is little-endian too. */
 #ifndef QCC_KERNELS_FORMAT_H
 #define QCC_KERNELS_FORMAT_H
+#include <math.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -112,6 +113,28 @@ static inline void pack_head(const uint8_t *block, uint8_t out[16]) {
         out[4 + b] = (uint8_t)((scale & 15) | (min & 15) << 4);
         out[12 + b / 2] |= (uint8_t)((scale >> 4 | min >> 4 << 2) << 4 * (b % 2));
     }
+}
+
+/* Int8 codes with one f32 scale for the row: q8_row and q8_2f. A block is the scale and 32 codes. */
+static inline void row8_decode(const uint8_t *block, float *out) {
+    for (int i = 0; i < 32; i++) out[i] = (float)(int8_t)block[4 + i] * bits_float(block_u32(block));
+}
+static inline void row8_quantize(const float *x, uint32_t k, uint8_t *row) {
+    float most = 0;
+    for (uint32_t i = 0; i < k; i++) most = fmaxf(most, fabsf(x[i]));
+    float d = most / 127;
+    if (isinf(127 * d)) d = nextafterf(d, 0);
+    for (uint32_t i = 0; i < k; i++) {
+        uint8_t *block = row + i / 32 * 36;
+        if (i % 32 == 0) memcpy(block, &d, sizeof d);
+        double code = d > 0 ? nearbyint((double)x[i] / (double)d) : 0;
+        block[4 + i % 32] = (uint8_t)(int8_t)fmax(-127, fmin(127, code));
+    }
+}
+/* Plane 0: codes. Plane 1: the scale of each row. */
+static inline void row8_pack(const uint8_t *row, uint32_t k, uint8_t *const plane[]) {
+    memcpy(plane[1], row, 4);
+    for (uint32_t u = 0; u < k / 32; u++, row += 36) memcpy(plane[0] + 32 * u, row + 4, 32);
 }
 
 /* Codebooks of eight two-bit values an entry, two entries a word, as lib/grid.glsl reads them. */

@@ -11,16 +11,20 @@ check() { # MODEL RULES [FLAG...]
 }
 
 tied=tests/data/llama-tied.gguf bias=tests/data/llama-bias.gguf
-for rules in q8_row q4_block q1 q1t q1t:0% q1t:12.5% "q8_row,blk.*.attn_[qv].*=q1t:5%,blk.*.ffn_down.*=q1t:6%"; do
+for rules in q8_row q8_2f q4_block q1 q1t q1t:0% q1t:12.5% "q8_row,blk.*.attn_[qv].*=q1t:5%,blk.*.ffn_down.*=q1t:6%"; do
     check "$tied" "$rules"
 done
+check "$bias" q8_2f --target android-2022-baseline
+check "$tied" q8_2f --accuracy fast
+check "$tied" "q8_2f,blk.*.attn_k.*=q8_row,*embd*=keep"
 check "$bias" q1t:20% --target android-2022-baseline
 check "$tied" q1t:20% --accuracy fast
 [ -n "$QCC_SHARED" ] || { skip "no shared models"; finish; }
-check "$QCC_SHARED/fixtures/models/mixtral.gguf" q1t:10%
+for rules in q1t:10% q8_2f "q8_2f,*gate_inp*=q8_2f"; do check "$QCC_SHARED/fixtures/models/mixtral.gguf" "$rules"; done
 [ "$DRIVER" = swiftshader ] || check "$QCC_SHARED/models/tiny-stories-3m-f16.gguf" q1t:10%
 
-succeeds "for cooperative matrices" "$qcc" -q "$QCC_SHARED/models/tiny-stories-3m-f16.gguf" --weights q1t:10% --target nvidia-h200 --accuracy fast -o "$dir/out"
+[ "$DRIVER" = swiftshader ] || check "$QCC_SHARED/models/tiny-stories-3m-f16.gguf" q8_2f
+succeeds "for cooperative matrices" "$qcc" -q "$QCC_SHARED/models/tiny-stories-3m-f16.gguf" --weights "q8_2f,blk.*.ffn*=q1t:10%" --target nvidia-h200 --accuracy fast -o "$dir/out"
 succeeds "for cooperative matrices: info" "$dir/out" info
-holds "for cooperative matrices" "$dir/stdout" "matmul_coopmat q1t"
+for f in q1t q8_2f; do holds "for cooperative matrices" "$dir/stdout" "matmul_coopmat $f"; done
 finish

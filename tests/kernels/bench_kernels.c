@@ -40,6 +40,8 @@ static Matrix *matrix_repeated(Arena *a, const Format *f, uint32_t rows, uint32_
     w->packed = arena_alloc(a, w->packed_bytes);
     for (uint32_t p = 0; p < f->n_planes; p++) {
         size_t row = (size_t)format_plane_row_bytes(f, p, k);
+        if (f->columns && p + 1 == f->n_planes)
+            memcpy(w->packed + w->plane[p], part->packed + part->plane[p], 4ul * k);
         for (uint32_t r = 0; r < rows; r++)
             memcpy(w->packed + w->plane[p] + r * row,
                    part->packed + part->plane[p] + r % some * row, row);

@@ -17,6 +17,14 @@ static bool ordinary(const float *v, uint32_t n) {
     return most >= 0.01f && most <= 64;
 }
 
+/* Powers of two: products with them are exact. */
+static void columns_make(Arena *a, Matrix *w) {
+    w->columns = ARENA_ARRAY(a, float, w->k);
+    for (uint32_t i = 0; i < w->k; i++) w->columns[i] = ldexpf(1, (int)(i * 7 % 5) - 2);
+    memcpy(w->packed + w->plane[w->format->n_planes - 1], w->columns, 4ul * w->k);
+    for (size_t i = 0; i < (size_t)w->rows * w->k; i++) w->value[i] *= w->columns[i % w->k];
+}
+
 Matrix *matrix_of(Arena *a, const Format *f, uint32_t rows, uint32_t k, const uint8_t *blocks) {
     Matrix *w = ARENA_NEW(a, Matrix);
     *w = (Matrix){.format = f, .rows = rows, .k = k, .blocks = blocks};
@@ -31,6 +39,7 @@ Matrix *matrix_of(Arena *a, const Format *f, uint32_t rows, uint32_t k, const ui
         format_pack_row(f, row, k, plane);
         format_decode_row(f, row, k, w->value + (size_t)r * k);
     }
+    if (f->columns) columns_make(a, w);
     return w;
 }
 

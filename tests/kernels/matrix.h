@@ -9,6 +9,7 @@ typedef struct {
     const Format *format;
     uint32_t rows, k;
     const uint8_t *blocks; /* [rows][format_row_bytes] */
+    float *columns;        /* [k] scales of columns if the format has them, or NULL */
     float *value;          /* [rows][k] */
     uint8_t *packed;
     size_t packed_bytes;

@@ -96,6 +96,12 @@ static double *expected(Arena *a, const Shape *s, const Matrix *w, const double 
     return y;
 }
 
+/* Of a single output: terms of one sign, since errors are relative to the sum. */
+static float *uncancelled(float *x, const Matrix *w) {
+    for (uint32_t i = 0; i < w->k; i++) x[i] = copysignf(x[i], w->value[i]);
+    return x;
+}
+
 /* Relative error over the columns that are written; infinite if another one was. */
 static double error_of(const float *got, const double *want, size_t n) {
     double error = 0, sum = 0;
@@ -135,7 +141,8 @@ static void shape_run(const Shape *s, const Matrix *w, const float *x, Accuracy 
     n_y += 3; /* columns that stay as they are */
     float *nw = random_normals(a, s->k, &seed), *bias = random_normals(a, n_y, &seed);
     float *res = random_normals(a, n_y, &seed), *y = ARENA_ARRAY(a, float, n_y);
-    if (!x) x = s->prologue == 2 ? partials(a, s) : random_normals(a, x_words(s), &seed);
+    float *random = s->prologue == 2 ? partials(a, s) : random_normals(a, x_words(s), &seed);
+    if (!x) x = w->rows == 1 ? uncancelled(random, w) : random;
     uint32_t step[STEP_WORDS] = {0}, valid = s->x_last > 1 ? s->x_last - 1 : 1;
     step[STEP_POS] = 7, step[STEP_END] = 7 + valid;
     double *v = shape_input(a, s, s->x_last ? x + (size_t)(valid - 1) * s->k : x, nw);

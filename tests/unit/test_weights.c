@@ -1,5 +1,6 @@
 /* test_weights.c - formats that qcc makes: quantizers on ordinary and extreme rows, and the rules
  * of --weights. */
+#include "../../compiler/balance.h"
 #include "../../compiler/weights.h"
 #include "check.h"
 #include "gguf_writer.h"
@@ -54,6 +55,7 @@ static void check_quantizers(void) {
         const char *name;
         double most;
     } limit[] = {{"q8_row", 0.5 / 127 + 1e-6},
+                 {"q8_2f", 0.5 / 127 + 1e-6},
                  {"q4_block", 0.5 / 7 + 1e-3},
                  {"q1", 1},
                  {"q1t", 1.0 / 3 + 1e-3}};
@@ -181,6 +183,82 @@ static void check_shares(void) {
     gw_free(&w);
 }
 
+/* ---- scales of columns ----------------------------------------------------------------------- */
+
+static const GgufTensor *balanced(Arena *a, uint32_t n_threads, const Gguf **file) {
+    Gguf *g = gguf_open(a, "tests/data/llama-tied.gguf");
+    weights_choose(a, g, "q8_2f,*attn_v*=q8_row");
+    Model *m = model_read(a, g);
+    balance_columns(a, fuse(a, graph_build(a, m, 64, NULL)), n_threads);
+    *file = g;
+    return g->tensors;
+}
+
+static bool same_columns(const Gguf *g, const char *a, const char *b) {
+    const GgufTensor *t = gguf_tensor(g, a), *u = gguf_tensor(g, b);
+    return t && u && t->columns && u->columns && t->ne[0] == u->ne[0] &&
+           memcmp(t->columns, u->columns, t->ne[0] * sizeof(float)) == 0;
+}
+
+/* Codes are the nearest ones of weights over their columns' scales. */
+static void check_rounding(Arena *a, const GgufTensor *t) {
+    uint32_t k = (uint32_t)t->ne[0], n_wrong = 0;
+    void *scratch = arena_alloc(a, weights_scratch_bytes(t));
+    float *x = ARENA_ARRAY(a, float, k), *y = ARENA_ARRAY(a, float, k);
+    const Format *file = format_by_gguf_type(t->type);
+    for (uint64_t r = 0; r < t->ne[1]; r++) {
+        double most = 0;
+        format_decode_row(file, t->data + r * format_row_bytes(file, k), k, x);
+        weights_values(t, r, scratch, y);
+        for (uint32_t i = 0; i < k; i++)
+            most = fmax(most, fabs((double)x[i] / (double)t->columns[i]));
+        for (uint32_t i = 0; i < k; i++)
+            n_wrong += !(fabs((double)x[i] - (double)y[i]) <=
+                         0.5001 * most / 127 * (double)t->columns[i]);
+    }
+    CHECK(n_wrong == 0, "%s: %u weights are not rounded to the nearest code", t->name, n_wrong);
+}
+
+/* The square of a scale is proportional to the largest weight of its column in a part. */
+static void check_scales(const Gguf *g) {
+    const GgufTensor *part[] = {gguf_tensor(g, "blk.0.attn_q.weight"),
+                                gguf_tensor(g, "blk.0.attn_k.weight")};
+    double least = (double)INFINITY, most = 0;
+    for (uint32_t i = 0; i < part[0]->ne[0]; i++) {
+        double size = 0, c = (double)part[0]->columns[i];
+        for (int p = 0; p < 2; p++)
+            for (uint64_t r = 0; r < part[p]->ne[1]; r++) {
+                float v;
+                format_by_name("f16")->decode(part[p]->data + 2 * (r * part[p]->ne[0] + i), &v);
+                size = fmax(size, fabs((double)v));
+            }
+        least = fmin(least, c * c / size), most = fmax(most, c * c / size);
+    }
+    CHECK(most > 0 && most / least < 1.0001, "scales of columns: from %g to %g", least, most);
+}
+
+static void check_balance(void) {
+    Arena *a = arena_create();
+    const Gguf *g, *other;
+    const GgufTensor *t = balanced(a, 1, &g), *again = balanced(a, 4, &other);
+    uint32_t n = 0;
+    for (size_t i = 0; i < g->n_tensors; i++) {
+        CHECK(!t[i].columns == !(t[i].store && t[i].store->columns), "%s", t[i].name);
+        if (!t[i].columns) continue;
+        n++;
+        check_rounding(a, &t[i]);
+        CHECK(memcmp(t[i].columns, again[i].columns, t[i].ne[0] * sizeof(float)) == 0,
+              "%s: other scales with four threads", t[i].name);
+    }
+    CHECK(n >= 7, "%u matrices have scales of columns", n);
+    CHECK(same_columns(g, "blk.0.attn_q.weight", "blk.0.attn_k.weight"), "q and k are one part");
+    CHECK(same_columns(g, "blk.1.ffn_gate.weight", "blk.1.ffn_up.weight"), "so are gate and up");
+    CHECK(!same_columns(g, "blk.0.attn_q.weight", "blk.1.attn_q.weight"), "two layers are not");
+    CHECK(!same_columns(g, "blk.0.attn_q.weight", "blk.0.ffn_gate.weight"), "nor q and gate");
+    check_scales(g);
+    arena_destroy(a);
+}
+
 static void check_refused(void) {
     static const struct {
         const char *rules, *text;
@@ -220,6 +298,7 @@ int main(void) {
     check_outlier_ties();
     check_rules();
     check_shares();
+    check_balance();
     check_refused();
     return check_done();
 }
