@@ -1,7 +1,7 @@
 /* compile.c - see compile.h. One call per pass; this file tells the order and nothing else. */
 #include "compile.h"
-#include "balance.h"
 #include "../runtime/payload.h"
+#include "balance.h"
 #include "emit.h"
 #include "link.h"
 #include "pack.h"
@@ -37,7 +37,6 @@ CompiledPlan *compile_plan(Arena *a, const CompileOptions *o) {
     if (o->dump & DUMP_GRAPH) graph_print(graph, &out), dump(&out);
     Program *program = fuse(a, graph);
     program_verify(program);
-    balance_columns(a, program, thread_count(o));
     if (o->dump & DUMP_STEPS) program_print(program, &out), dump(&out);
     Target *target = target_read(a, o->target ? o->target : "auto", o->device);
     CompiledPlan *p = plan_make(a, program, target, &options);
@@ -157,6 +156,8 @@ void compile(Arena *a, const CompileOptions *o) {
     CompiledPlan *p = compile_plan(a, o);
     const Gguf *gguf = p->program->graph->model->gguf;
     stage("plan", &t);
+    balance_columns(a, p->program, thread_count(o));
+    stage("balance", &t);
     Bytes vocab = vocab_pack(a, gguf);
     stage("vocab", &t);
     compile_kernels(a, p, o);

@@ -23,4 +23,5 @@ check q4_k_m 1.44073
 check q4_k_m 1.44073 --kv q8_0
 check q8_0 1.44021 --accuracy fast
 check f16 1.44021 --weights q8_row
+check f16 1.44021 --weights q8_2f
 finish

@@ -98,7 +98,7 @@ static const Shape variants[] = {
 static void variants_run(const Format *const *list, uint32_t n_formats) {
     for (uint32_t i = 0; i < sizeof variants / sizeof *variants; i++)
         for (uint32_t j = 0; j < n_formats; j++) { /* the first one that can have such rows */
-            const Format *f = list[(5 * i + j) % n_formats];
+            const Format *f = list[(13 * i + j) % n_formats];
             if (variants[i].k % f->block_n) continue;
             shape_run(&variants[i], f, i % 2 ? ACCURACY_FAST : ACCURACY_EXACT);
             break;

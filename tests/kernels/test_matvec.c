@@ -251,7 +251,7 @@ static void variants_run(const Format *const *list) {
     for (size_t i = 0; i < sizeof variants / sizeof *variants; i++) {
         const Format *f = NULL; /* the next one that can have such rows */
         for (uint32_t j = 0; j < n_formats && (!f || variants[i].k % f->block_n); j++)
-            f = list[(5 * i + j) % n_formats];
+            f = list[(13 * i + j) % n_formats];
         shape_random(&variants[i], f, i % 3 ? ACCURACY_EXACT : ACCURACY_FAST);
     }
 }
