@@ -1,6 +1,6 @@
 /*qcc
 op = "matvec"
-inner = { "f32", "idot" }
+inner = { "f32", "f16", "idot" }
 roles = { "w", "x", "y", "nw", "bias", "res", "step" }
 
 function legal(t, c)

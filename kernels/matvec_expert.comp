@@ -1,6 +1,6 @@
 /*qcc
 op = "matvec_expert"
-inner = { "f32", "idot" }
+inner = { "f32", "f16", "idot" }
 roles = { "w", "x", "route", "tiles", "y", "nw" }
 
 function legal(t, c)
