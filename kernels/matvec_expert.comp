@@ -43,8 +43,10 @@ function knobs(t, c)
   end
   local wide = t.max_invocations >= 256 and 256 or 128
   if c.TILE > 1 then
-    add(wide, 8, 4)
-    add(wide, 4, 4)
+    -- The compiler of a software driver with narrow vectors takes minutes for more.
+    local most = t.subgroup <= 4 and c.TILE > 2 and 2 or 4
+    add(wide, 8, most)
+    add(wide, 4, most)
     add(128, 8, 2)
   else
     if units >= 48 then add(wide, 32, 2) end
