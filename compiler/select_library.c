@@ -82,6 +82,8 @@ static void target_push(lua_State *L, const Target *t) {
     set_number(L, "subgroup_max", t->subgroup_max);
     set_number(L, "n_units", t->n_units);
     set_number(L, "read_gbps", t->read_gbps);
+    set_number(L, "flops_gf", t->flops_gf > 0 ? t->flops_gf : 50);
+    set_number(L, "idot_gops", t->idot_gops);
     set_triple(L, "max_groups", t->max_groups);
     set_triple(L, "max_local", t->max_local);
     lua_newtable(L);

@@ -87,8 +87,7 @@ const char *const inner_name[N_INNER] = {"f32", "two digits", "f16", "one digit"
 const double inner_limit[N_INNER] = {1e-5, 1e-4, 2e-3, 2e-2};
 
 InnerKind inner_kind(const KernelChoice *c) {
-    if (!c->inner) return INNER_F32;
-    if (strcmp(c->inner, "f16") == 0) return INNER_F16;
+    if (strstr(c->file, "coopmat") || (c->inner && strcmp(c->inner, "f16") == 0)) return INNER_F16;
     for (uint32_t i = 0; i < c->n_knobs; i++)
         if (strcmp(c->knobs[i].name, "DIGITS") == 0)
             return c->knobs[i].value == 1 ? INNER_ONE_DIGIT : INNER_TWO_DIGITS;

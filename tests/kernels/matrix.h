@@ -27,7 +27,7 @@ void matrix_multiply(const Matrix *w, const float *x, size_t x_stride, uint32_t 
 void matrix_describe(KernelOp *op, const Matrix *w, uint32_t n_parts);
 HarnessBuffer matrix_buffer(const Matrix *w);
 
-/* How a matrix-vector kernel multiplies, and the relative RMS error that it may have. */
+/* How a matrix kernel multiplies, and the relative RMS error that it may have. */
 typedef enum { INNER_F32, INNER_TWO_DIGITS, INNER_F16, INNER_ONE_DIGIT, N_INNER } InnerKind;
 InnerKind inner_kind(const KernelChoice *c);
 extern const char *const inner_name[N_INNER];
