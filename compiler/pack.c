@@ -339,6 +339,10 @@ uint64_t pack_write(Arena *a, const CompiledPlan *p, const char *elf_path, const
                   .path = out_path,
                   .tmp = arena_printf(a, "%s.tmp.%ld", out_path, (long)getpid())};
     arena_defer(a, output_release, o);
+    struct stat st;
+    if (stat(out_path, &st) == 0 && !S_ISREG(st.st_mode))
+        fail(FAIL_USER, "%s: a program is written to a file; this is a %s", out_path,
+             S_ISDIR(st.st_mode) ? "directory" : "device or pipe");
     o->f = fopen(o->tmp, "wb");
     if (!o->f) output_fail(o);
     setvbuf(o->f, NULL, _IOFBF, 1 << 20);

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 bool command_tokenize(App *a) {
     uint64_t bytes = 0;
@@ -48,13 +49,16 @@ static bool write_row(void *ctx, uint32_t position, const float *logits) {
     return fwrite(logits, sizeof *logits, l->n_vocab, l->f) == l->n_vocab;
 }
 
-/* Writes beside `out` and renames: whole or not at all. */
+/* Writes beside `out` and renames: whole or not at all. A device or pipe is written as it is: it
+ * must not be renamed over. */
 static bool logits_write(App *a, const uint32_t *ids, uint32_t n, bool single) {
     const char *out = a->options->out;
     char temporary[4200];
     if (snprintf(temporary, sizeof temporary, "%s.partial", out) >= (int)sizeof temporary)
         return error_user("--out: the name is too long");
-    LogitsFile l = {.f = fopen(temporary, "wb"), .n_vocab = a->plan->n_vocab};
+    struct stat st;
+    bool direct = stat(out, &st) == 0 && !S_ISREG(st.st_mode);
+    LogitsFile l = {.f = fopen(direct ? out : temporary, "wb"), .n_vocab = a->plan->n_vocab};
     if (!l.f) return error_user("%s: cannot be written: %s", out, strerror(errno));
     bool ok = session_start(&a->session, ids, n, 0, NULL) &&
               session_logits(&a->session, single, write_row, &l);
@@ -63,9 +67,9 @@ static bool logits_write(App *a, const uint32_t *ids, uint32_t n, bool single) {
     written = fclose(l.f) == 0 && written;
     if (ok && !written)
         ok = error_environment("%s: cannot be written: %s", out, strerror(errno ? errno : ENOSPC));
-    if (ok && rename(temporary, out) != 0)
+    if (ok && !direct && rename(temporary, out) != 0)
         ok = error_environment("%s: cannot be written: %s", out, strerror(errno));
-    if (!ok) (void)remove(temporary);
+    if (!ok && !direct) (void)remove(temporary);
     return ok;
 }
 

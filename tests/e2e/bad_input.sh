@@ -106,6 +106,8 @@ refuses "no driver" 3 "no Vulkan d" env VK_DRIVER_FILES=/none VK_ICD_FILENAMES=/
 refuses "a budget too small" 1 "the memory budget is" compile "$example" --vram-budget 100K
 left "environment"
 refuses "unwritable" 3 "cannot write: No such file or directory" "$qcc" -q "$example" -o "$dir/no/such/out"
+mkfifo "$dir/pipe"
+refuses "a program into a pipe" 1 "this is a device or pipe" "$qcc" -q "$example" -o "$dir/pipe"
 if [ "$(id -u)" = 0 ] && mkdir "$dir/small" && mount -t tmpfs -o size=2m none "$dir/small" 2>/dev/null; then
     refuses "a full disk" 3 "No space left" "$qcc" -q --check 0 "$example" -o "$dir/small/out"
     equal "a full disk: leftovers" "$(ls "$dir/small")" ""
@@ -133,6 +135,13 @@ yes 'a little cat' | head -n 600 >"$dir/long.txt"
 refuses "a prompt longer than the context" 1 "the context of this program 512" "$out" -f "$dir/long.txt"
 echo 1 2 99999 >"$dir/ids"
 refuses "an id beyond the vocabulary" 1 "token 2 is 99999, expected an id below 2048" "$out" --tokens "$dir/ids"
+echo 1 2 3 >"$dir/ids"
+succeeds "logits" "$out" logits --tokens "$dir/ids" --out "$dir/logits"
+timeout 60 cat "$dir/pipe" >"$dir/piped" &
+succeeds "logits into a pipe" "$out" logits --tokens "$dir/ids" --out "$dir/pipe"
+wait $!
+same "logits into a pipe" "$dir/logits" "$dir/piped"
+[ -p "$dir/pipe" ]; equal "the pipe is still one" $? 0
 echo 1 two 3 >"$dir/ids"
 refuses "an id that is none" 1 "token 1, at byte 2, is not a number" "$out" --tokens "$dir/ids"
 refuses "no such device" 3 "--device 77 does not exist" "$out" -p a --device 77
