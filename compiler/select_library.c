@@ -70,6 +70,13 @@ static void set_triple(lua_State *L, const char *k, const uint32_t v[3]) {
     lua_setfield(L, -2, k);
 }
 
+/* The size of subgroups, where it is known and sums over parts of one are possible; else 0. */
+static uint32_t fixed_subgroup(const Target *t) {
+    bool known = t->caps[CAP_SUBGROUP_SIZE_CONTROL] || t->subgroup_min == t->subgroup_max;
+    bool parts = t->caps[CAP_SUBGROUP_CLUSTERED] || t->caps[CAP_SUBGROUP_SHUFFLE];
+    return t->caps[CAP_SUBGROUP_ARITHMETIC] && known && parts ? t->subgroup : 0;
+}
+
 static void target_push(lua_State *L, const Target *t) {
     lua_newtable(L);
     lua_pushstring(L, t->device_name), lua_setfield(L, -2, "device_name");
@@ -80,6 +87,7 @@ static void target_push(lua_State *L, const Target *t) {
     set_number(L, "subgroup", t->subgroup);
     set_number(L, "subgroup_min", t->subgroup_min);
     set_number(L, "subgroup_max", t->subgroup_max);
+    if (fixed_subgroup(t)) set_number(L, "fixed_subgroup", fixed_subgroup(t));
     set_number(L, "n_units", t->n_units);
     set_number(L, "read_gbps", t->read_gbps);
     set_number(L, "flops_gf", t->flops_gf > 0 ? t->flops_gf : 50);

@@ -14,8 +14,8 @@
  * pattern is a glob on tensor names; FORMAT alone means every matrix; "keep" leaves it as the file
  * has it; the last rule that fits counts. Routers of experts stay as they are unless a pattern
  * names them. A format with outliers takes their share of a row: "q1t:2.5%". Fails (usage) on an
- * unknown format and on a pattern that fits no matrix; notes what
- * is left alone since it is quantized already or its rows are no multiple of the format's block. */
+ * unknown format and on a pattern that fits no matrix; notes what is left alone since it is
+ * quantized already, its rows are no multiple of the format's block or too long for outliers. */
 void weights_choose(Arena *a, Gguf *g, const char *rules);
 
 /* NULL: the file's type is unknown to this qcc. */

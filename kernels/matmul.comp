@@ -31,28 +31,12 @@ layout(local_size_x = LOCAL) in;
 #include "lib/codes.glsl"
 #include "lib/columns.glsl"
 #include "lib/outliers.glsl"
-layout(set = 0, binding = BIND_x) readonly buffer X1 { layout(offset = AT_x) float x_1[]; };
-layout(set = 0, binding = BIND_x) readonly buffer X4 { layout(offset = AT_x) vec4 x_4[]; };
-layout(set = 0, binding = BIND_y) writeonly buffer Y { layout(offset = AT_y) float y[]; };
-#ifdef BIND_bias
-layout(set = 0, binding = BIND_bias) readonly buffer Bias { layout(offset = AT_bias) float bias[]; };
-#endif
-#ifdef BIND_res
-layout(set = 0, binding = BIND_res) readonly buffer Res { layout(offset = AT_res) float res[]; };
-#endif
+#include "lib/product.glsl"
 
 const uint SX = BM + 1u, SW = BN + 1u; /* odd: neighbouring elements of a row fall into different banks */
 const uint NM = BM / TM, NN = BN / TN; /* invocations along each side; outputs of one are NM and NN apart */
 shared float xs[32u * SX];
 shared float ws[32u * SW];
-
-vec4 x_quad(uint m, uint e) {
-    if (K % 32u == 0u && X_STRIDE % 4u == 0u) return x_4[(m * X_STRIDE + e) / 4u];
-    vec4 v = vec4(0.0);
-    for (uint i = 0u; i < 4u; i++)
-        if (e + i < K) v[i] = x_1[m * X_STRIDE + e + i];
-    return v;
-}
 
 #ifdef OUTLIERS
 uint walk[(BN + LOCAL - 1u) / LOCAL]; /* along the rows that an invocation stages */
@@ -103,17 +87,6 @@ void main() {
         }
     }
     [[unroll]] for (uint i = 0u; i < TM; i++)
-        [[unroll]] for (uint j = 0u; j < TN; j++) {
-            uint m = m0 + i * NM + t, row = row0 + j * NN + n;
-            if (m >= M || row >= ROWS) continue;
-            uint column = row < SPLIT ? Y0 + row : Y1 + row - SPLIT;
-            float v = acc[i][j];
-#ifdef BIND_bias
-            v += bias[column];
-#endif
-#ifdef BIND_res
-            v += res[m * Y_STRIDE + column];
-#endif
-            y[m * Y_STRIDE + column] = v;
-        }
+        [[unroll]] for (uint j = 0u; j < TN; j++)
+            put_output(m0 + i * NM + t, row0 + j * NN + n, acc[i][j]);
 }

@@ -57,15 +57,7 @@ layout(local_size_x = LOCAL) in;
 #include "lib/codes.glsl"
 #include "lib/columns.glsl"
 #include "lib/outliers.glsl"
-layout(set = 0, binding = BIND_x) readonly buffer X1 { layout(offset = AT_x) float x_1[]; };
-layout(set = 0, binding = BIND_x) readonly buffer X4 { layout(offset = AT_x) vec4 x_4[]; };
-layout(set = 0, binding = BIND_y) writeonly buffer Y { layout(offset = AT_y) float y[]; };
-#ifdef BIND_bias
-layout(set = 0, binding = BIND_bias) readonly buffer Bias { layout(offset = AT_bias) float bias[]; };
-#endif
-#ifdef BIND_res
-layout(set = 0, binding = BIND_res) readonly buffer Res { layout(offset = AT_res) float res[]; };
-#endif
+#include "lib/product.glsl"
 
 const uint PITCH = 4u * BU + 1u;                  /* of a staged row, in groups of eight f16 */
 const uint TM = BM / WM / 16u, TN = BN / WN / 16u; /* products of a subgroup */
@@ -74,14 +66,6 @@ const uint STEPS = (UNITS + BU - 1u) / BU;
 shared uvec4 xs[DIGITS * BM * PITCH];
 shared uvec4 ws[BN * PITCH];
 shared float tile[WM * WN * 256u];
-
-vec4 x_quad(uint m, uint e) {
-    if (K % 32u == 0u && X_STRIDE % 4u == 0u) return e < K ? x_4[(m * X_STRIDE + e) / 4u] : vec4(0.0);
-    vec4 v = vec4(0.0);
-    for (uint i = 0u; i < 4u; i++)
-        if (e + i < K) v[i] = x_1[m * X_STRIDE + e + i];
-    return v;
-}
 
 /* The nearest f16 numbers as bits; what is too large becomes the largest. */
 uvec2 halves(vec4 v) {
@@ -98,8 +82,8 @@ void request(uint id, uint m0, uint row0, uint step, out vec4 x[2u * X_EACH], ou
     [[unroll]] for (uint i = 0u; i < X_EACH; i++) {
         uint t = min(i * LOCAL + id, BM * BU * 4u - 1u);
         uint m = min(m0 + t / (4u * BU), M - 1u), e = 32u * BU * step + 8u * (t % (4u * BU));
-        x[2u * i] = x_quad(m, e);
-        x[2u * i + 1u] = x_quad(m, e + 4u);
+        x[2u * i] = e < K ? x_quad(m, e) : vec4(0.0);
+        x[2u * i + 1u] = e < K ? x_quad(m, e + 4u) : vec4(0.0);
 #ifdef COLUMNS_AT
         uint column = min(e, 32u * UNITS - 8u); /* behind the end x is zero */
         x[2u * i] *= columns4(column);
@@ -146,18 +130,6 @@ void stage(uint id, uint row0, uint step, vec4 x[2u * X_EACH], FmtUnit w[W_EACH]
 #endif
 }
 
-void put(uint m, uint row, float v) {
-    if (m >= M || row >= ROWS) return;
-    uint column = row < SPLIT ? Y0 + row : Y1 + row - SPLIT;
-#ifdef BIND_bias
-    v += bias[column];
-#endif
-#ifdef BIND_res
-    v += res[m * Y_STRIDE + column];
-#endif
-    y[m * Y_STRIDE + column] = v;
-}
-
 void main() {
     uint id = gl_LocalInvocationID.x, sub = gl_SubgroupID, wm = sub / WN, wn = sub % WN;
     uint row0 = gl_WorkGroupID.x * BN, m0 = gl_WorkGroupID.y * BM;
@@ -194,7 +166,7 @@ void main() {
             barrier();
             [[unroll]] for (uint n = 0u; n < 256u / SUBGROUP; n++) {
                 uint e = n * SUBGROUP + gl_SubgroupInvocationID;
-                put(m0 + (wm * TM + i) * 16u + e / 16u, row0 + (wn * TN + j) * 16u + e % 16u, tile[sub * 256u + e]);
+                put_output(m0 + (wm * TM + i) * 16u + e / 16u, row0 + (wn * TN + j) * 16u + e % 16u, tile[sub * 256u + e]);
             }
         }
 }

@@ -9,13 +9,6 @@ function legal(t, c)
   return true
 end
 
--- Subgroup operations need one known size, and maxima over parts of a subgroup.
-local function subgroup(t, LOCAL)
-  local known = t.caps.subgroup_size_control or t.subgroup_min == t.subgroup_max
-  local parts = t.caps.subgroup_clustered or t.caps.subgroup_shuffle
-  return t.caps.subgroup_arithmetic and known and parts and t.subgroup <= LOCAL and t.subgroup or nil
-end
-
 -- Tiles as in matmul.comp.
 function knobs(t, c)
   local list = {}
@@ -23,7 +16,7 @@ function knobs(t, c)
     local LOCAL = BM // TM * (BN // TN)
     if LOCAL > t.max_invocations then return end
     list[#list + 1] = { LOCAL = LOCAL, BM = BM, BN = BN, TM = TM, TN = TN, DIGITS = c.FAST == 1 and 1 or 2,
-                        SUBGROUP = subgroup(t, LOCAL) }
+                        SUBGROUP = t.fixed_subgroup and t.fixed_subgroup <= LOCAL and t.fixed_subgroup or nil }
   end
   local function fills(BM, BN) return (c.M + BM - 1) // BM * ((c.ROWS + BN - 1) // BN) >= t.n_units end
   if c.M > 64 and fills(128, 64) and t.subgroup > 4 then add(128, 64, 8, 4) end
@@ -62,15 +55,7 @@ int sdot(int a, int b, spirv_literal int packed_4x8);
 layout(local_size_x = LOCAL) in;
 #include "lib/columns.glsl"
 #include "lib/stage.glsl"
-layout(set = 0, binding = BIND_x) readonly buffer X1 { layout(offset = AT_x) float x_1[]; };
-layout(set = 0, binding = BIND_x) readonly buffer X4 { layout(offset = AT_x) vec4 x_4[]; };
-layout(set = 0, binding = BIND_y) writeonly buffer Y { layout(offset = AT_y) float y[]; };
-#ifdef BIND_bias
-layout(set = 0, binding = BIND_bias) readonly buffer Bias { layout(offset = AT_bias) float bias[]; };
-#endif
-#ifdef BIND_res
-layout(set = 0, binding = BIND_res) readonly buffer Res { layout(offset = AT_res) float res[]; };
-#endif
+#include "lib/product.glsl"
 
 const uint SX = BM + 1u, SW = BN + 1u; /* odd: neighbouring quads of a row fall into different banks */
 const uint NM = BM / TM, NN = BN / TN; /* invocations along each side; outputs of one are NM and NN apart */
@@ -81,18 +66,12 @@ shared vec2 x_sums[BM]; /* of the unit's first and second 16 activations */
 shared uint ws[8u * SW];
 shared vec2 w_scale[BN], w_min[BN];
 
-vec4 x_quad(uint m, uint e) {
-    vec4 v = vec4(0.0);
-    if (K % 32u == 0u && X_STRIDE % 4u == 0u) {
-        v = x_4[(m * X_STRIDE + e) / 4u];
-    } else {
-        for (uint i = 0u; i < 4u; i++)
-            if (e + i < K) v[i] = x_1[m * X_STRIDE + e + i];
-    }
+vec4 x_scaled(uint m, uint e) {
 #ifdef COLUMNS_AT
-    v *= columns4(e);
+    return x_quad(m, e) * columns4(e);
+#else
+    return x_quad(m, e);
 #endif
-    return v;
 }
 
 uint pack(ivec4 v) { return uint(v.x & 255) | uint(v.y & 255) << 8 | uint(v.z & 255) << 16 | uint(v.w) << 24; }
@@ -110,7 +89,7 @@ void stage_x(uint id, uint m0, uint unit) {
     if (STAGE_QUADS) {
         for (uint at = 0u; at < BM * 8u; at += LOCAL) {
             uint m = (at + id) / 8u, j = id % 8u;
-            vec4 v = m < BM ? x_quad(min(m0 + m, M - 1u), 32u * unit + 4u * j) : vec4(0.0);
+            vec4 v = m < BM ? x_scaled(min(m0 + m, M - 1u), 32u * unit + 4u * j) : vec4(0.0);
             float most = unit_max(largest(v)), sum = half_sum(total(v));
             if (m >= BM) continue;
             put(m, j, v, most);
@@ -123,7 +102,7 @@ void stage_x(uint id, uint m0, uint unit) {
             vec2 sums = vec2(0.0);
             float most = 0.0;
             [[unroll]] for (uint j = 0u; j < 8u; j++) {
-                v[j] = x_quad(min(m0 + m, M - 1u), 32u * unit + 4u * j);
+                v[j] = x_scaled(min(m0 + m, M - 1u), 32u * unit + 4u * j);
                 most = max(most, largest(v[j]));
                 sums[j / 4u] += total(v[j]);
             }
@@ -187,17 +166,6 @@ void main() {
         for (uint part = 0u; part < 2u; part++) half_dot(t, n, part);
     }
     [[unroll]] for (uint i = 0u; i < TM; i++)
-        [[unroll]] for (uint j = 0u; j < TN; j++) {
-            uint m = m0 + i * NM + t, row = row0 + j * NN + n;
-            if (m >= M || row >= ROWS) continue;
-            uint column = row < SPLIT ? Y0 + row : Y1 + row - SPLIT;
-            float v = acc[i][j];
-#ifdef BIND_bias
-            v += bias[column];
-#endif
-#ifdef BIND_res
-            v += res[m * Y_STRIDE + column];
-#endif
-            y[m * Y_STRIDE + column] = v;
-        }
+        [[unroll]] for (uint j = 0u; j < TN; j++)
+            put_output(m0 + i * NM + t, row0 + j * NN + n, acc[i][j]);
 }

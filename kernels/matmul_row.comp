@@ -38,35 +38,7 @@ layout(local_size_x = LOCAL) in;
 #include "lib/codes.glsl"
 #include "lib/columns.glsl"
 #include "lib/outliers.glsl"
-layout(set = 0, binding = BIND_x) readonly buffer X1 { layout(offset = AT_x) float x_1[]; };
-layout(set = 0, binding = BIND_x) readonly buffer X4 { layout(offset = AT_x) vec4 x_4[]; };
-layout(set = 0, binding = BIND_y) writeonly buffer Y { layout(offset = AT_y) float y[]; };
-#ifdef BIND_bias
-layout(set = 0, binding = BIND_bias) readonly buffer Bias { layout(offset = AT_bias) float bias[]; };
-#endif
-#ifdef BIND_res
-layout(set = 0, binding = BIND_res) readonly buffer Res { layout(offset = AT_res) float res[]; };
-#endif
-
-vec4 x_quad(uint m, uint e) {
-    if (K % 32u == 0u && X_STRIDE % 4u == 0u) return x_4[(m * X_STRIDE + e) / 4u];
-    vec4 v = vec4(0.0);
-    for (uint i = 0u; i < 4u; i++)
-        if (e + i < K) v[i] = x_1[m * X_STRIDE + e + i];
-    return v;
-}
-
-void finish(uint m, uint row, float v) {
-    if (m >= M || row >= ROWS) return;
-    uint column = row < SPLIT ? Y0 + row : Y1 + row - SPLIT;
-#ifdef BIND_bias
-    v += bias[column];
-#endif
-#ifdef BIND_res
-    v += res[m * Y_STRIDE + column];
-#endif
-    y[m * Y_STRIDE + column] = v;
-}
+#include "lib/product.glsl"
 
 void main() {
     uint row0 = gl_WorkGroupID.x * (LOCAL * NR) + gl_LocalInvocationID.x, m0 = gl_WorkGroupID.y * TM;
@@ -101,6 +73,6 @@ void main() {
     [[dont_unroll]] for (uint i = 0u; i < NR * TM; i++) {
         float v = 0.0; /* acc[i / TM][i % TM], without an array in memory */
         [[unroll]] for (uint n = 0u; n < NR * TM; n++) v = n == i ? acc[n / TM][n % TM] : v;
-        finish(m0 + i % TM, row0 + i / TM * LOCAL, v);
+        put_output(m0 + i % TM, row0 + i / TM * LOCAL, v);
     }
 }

@@ -12,13 +12,6 @@ local function sizes(c)
   return (c.K + 31) // 32, c.EPILOGUE == 1 and 2 * c.ROWS or c.ROWS
 end
 
--- Subgroup operations need one known size, and sums over parts of a subgroup.
-local function subgroup(t)
-  local known = t.caps.subgroup_size_control or t.subgroup_min == t.subgroup_max
-  local parts = t.caps.subgroup_clustered or t.caps.subgroup_shuffle
-  return t.caps.subgroup_arithmetic and known and parts and t.subgroup or nil
-end
-
 -- Factors of attention's parts.
 local function factor_bytes(c) return c.PROLOGUE == 2 and 4 * c.N_HEAD * c.NS or 0 end
 
@@ -38,7 +31,7 @@ function knobs(t, c)
     if c.FORMAT_CODES ~= 1 then NR = c.EPILOGUE == 1 and 2 or 1 end
     if LOCAL > t.max_invocations or LANES > LOCAL then return end
     if LANES > 4 and units * 2 <= LANES then return end
-    local s = subgroup(t)
+    local s = t.fixed_subgroup
     if s and s > LOCAL then s = nil end
     local room = s and 4 * (NR + 1) * LOCAL // s or 4 * (NR + 1) * LOCAL
     local CHUNK = chunk(t, units, LANES, room + factor_bytes(c))
@@ -56,14 +49,6 @@ function knobs(t, c)
   if units >= 256 then add(wide, wide, 4, 1) end
   add(128, 4, 2, 1)
   add(64, 8, 2, 1)
-  -- Few groups that stay: activations are staged once for several passes.
-  if units >= 48 then
-    local each = wide // 32 * 4
-    for _, resident in ipairs({ 2, 4 }) do
-      local p = (rows + each * resident * t.n_units - 1) // (each * resident * t.n_units)
-      if p > 1 then add(wide, 32, 4, p) end
-    end
-  end
   return list
 end
 

@@ -12,13 +12,6 @@ local function sizes(c)
   return (c.K + 31) // 32, c.EPILOGUE == 1 and 2 * c.ROWS or c.ROWS
 end
 
--- Subgroup operations need one known size, and sums over parts of a subgroup.
-local function subgroup(t)
-  local known = t.caps.subgroup_size_control or t.subgroup_min == t.subgroup_max
-  local parts = t.caps.subgroup_clustered or t.caps.subgroup_shuffle
-  return t.caps.subgroup_arithmetic and known and parts and t.subgroup or nil
-end
-
 -- Activations of a tile's rows are staged whole, or in the largest chunk that leaves room for the
 -- reductions; tiles leave room for a second group.
 local function span(t, c, units, lanes, room)
@@ -34,7 +27,7 @@ function knobs(t, c)
   local function add(LOCAL, LANES, NR)
     if LOCAL > t.max_invocations or LANES > LOCAL then return end
     if LANES > 4 and units * 2 <= LANES then return end
-    local s = subgroup(t)
+    local s = t.fixed_subgroup
     if s and s > LOCAL then s = nil end
     local room = s and 4 * (NR + 1) * LOCAL // s or 4 * (NR + 1) * LOCAL
     local n = span(t, c, units, LANES, room)
